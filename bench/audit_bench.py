@@ -27,7 +27,7 @@ def example(n: int, rng: np.random.Generator) -> dict[str, Any]:
     """A decision record of the usual size (about 1.5 KB) and mix of texts, numbers and witnesses."""
     released = n % 3 > 0
     return {
-        "schema": "ucsearch.decision/2",
+        "schema": "ucsearch.decision/1",
         "kind": "decision",
         "series": f"SKU-{n:07d}",
         "outcome": "RELEASED" if released else "FALLBACK",

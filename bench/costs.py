@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import ucsearch as uc
+from ucsearch.decision import Filing
 from ucsearch.tasks import LeadTimeInventory
 
 DEPTH, MEMBERS = 5, 20
@@ -69,7 +70,7 @@ def measure() -> list[tuple[str, str, float]]:
         rows.append(("search", f"{name}, panel of {WINDOWS:,}", best(search) / WINDOWS))
     exact = policies["exact, mean"]
     uc.decide_panel(task, states, trace, exact, run=run)
-    rows.append(("decide", f"exact, mean, panel of {WINDOWS:,}: search, proof, gate, last look",
+    rows.append(("decide", f"exact, mean, panel of {WINDOWS:,}: search, proof, gate, final check",
                  best(lambda: uc.decide_panel(task, states, trace, exact, run=run)) / WINDOWS))  # fmt: skip
     rows.append(("decide", "the same, one call for each decision",
                  best(lambda: [uc.decide(task, states[0], one, exact, run=run) for _ in range(FEW)]) / FEW,
@@ -84,8 +85,8 @@ def measure() -> list[tuple[str, str, float]]:
             path.unlink(missing_ok=True)
             with uc.AuditLog(path) as log:
                 uc.decide_panel(
-                    task, states, trace, exact, run=run, log=log, series=[str(i) for i in range(WINDOWS)],
-                    where=shop.address(),
+                    task, states, trace, exact, run=run,
+                    log=Filing(log, series=[str(i) for i in range(WINDOWS)], where=shop.address()),
                 )  # fmt: skip
 
         together = best(kept, 3) / WINDOWS
@@ -93,8 +94,8 @@ def measure() -> list[tuple[str, str, float]]:
         path.unlink()
         with uc.AuditLog(path) as log:
             uc.decide_panel(
-                task, states[:FEW], few, exact, run=run, log=log, series=[str(i) for i in range(FEW)],
-                where=shop.address(),
+                task, states[:FEW], few, exact, run=run,
+                log=Filing(log, series=[str(i) for i in range(FEW)], where=shop.address()),
             )  # fmt: skip
         with contextlib.redirect_stdout(io.StringIO()):
             again = best(lambda: verify([str(path)]), 3) / FEW

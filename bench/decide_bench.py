@@ -126,7 +126,7 @@ def check_log(path: Path, series: int) -> str:
     """The chain holds, and every series is in the log once; returns the digest of all ids, in order, or the root of the
     segment."""
     from ucsearch.records import AuditReader
-    from ucsearch.segments.audit import segments_of, verify_segments
+    from ucsearch.scale.segments.audit import segments_of, verify_segments
 
     with AuditReader(path) as reader:
         found = reader.verify()

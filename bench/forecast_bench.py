@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ucsearch.data import Series
 from ucsearch.forecast import Forecaster, RidgeEnsemble, RidgePaths, SeasonalNaive, forecast_stream
+from ucsearch.lab.data import Series
 
 __all__ = ["make_series", "run"]
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.worlds import WORLDS, demand
-from ucsearch.data import load_m4, load_m5
 from ucsearch.forecast import Auto, UnbiasedRidge
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.calibration import crps_ensemble
+from ucsearch.lab.data import load_m4, load_m5
 
 Floats = NDArray[np.float64]
 ORIGINS, STEPS, PATHS = 42, 7, 30

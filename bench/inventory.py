@@ -9,7 +9,7 @@ import numpy as np
 
 import ucsearch as uc
 from bench.peers.common import make_instances
-from ucsearch.comparators import CEM, MPPI, key_from
+from ucsearch.lab.comparators import CEM, MPPI, key_from
 from ucsearch.tasks import LeadTimeInventory
 
 RISK = 0.25

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from bench.retail import TESTED_ON, items
-from ucsearch.backtest.walk import Choice, Chooser, Seen
-from ucsearch.data import load_m5
-from ucsearch.pipeline.history import with_season
-from ucsearch.pipeline.replay import Replay, read_histories
-from ucsearch.pipeline.scaffold import INVENTORY
-from ucsearch.settings import Settings, parse_settings
+from ucsearch.lab.data import load_m5
+from ucsearch.planner.backtest.replay import Replay, read_histories
+from ucsearch.planner.history import with_season
+from ucsearch.planner.new.inventory import INVENTORY
+from ucsearch.planner.settings import Settings, parse_settings
+from ucsearch.replay.walk import Choice, Chooser, Seen
 from ucsearch.student import student_quantile
 
 CASES = {"lots": (4.0, 3.0), "plain": (0.0, 0.0)}  # fixed cost [EUR] and pack [pieces]

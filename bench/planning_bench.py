@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.decide_bench import SETTINGS as MEAN
-from ucsearch.pipeline.scaffold import write_scaffold
+from ucsearch.planner.new.inventory import write_scaffold
 
 TUNED, DAYS, TRIES = 200, 400, 12
 DECIDED, MEMBERS, STEPS = 30_000, 40, 14

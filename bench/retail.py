@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from ucsearch import Exact, Trace, UCBeam
-from ucsearch.backtest.choosers import Certified, Searched
-from ucsearch.backtest.panel import Panel, Stretch
-from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners
-from ucsearch.backtest.walk import Chooser, Seen, walk
-from ucsearch.data import load_m5
 from ucsearch.forecast.auto import Auto
-from ucsearch.forecast.ridge import RidgePaths
+from ucsearch.forecast.ridge import RidgePaths, UnbiasedRidge
 from ucsearch.forecast.streams import series_stream
-from ucsearch.forecast.unbiased import UnbiasedRidge
+from ucsearch.lab.data import load_m5
+from ucsearch.options import Proof
+from ucsearch.replay.choosers import Certified, Searched
+from ucsearch.replay.panel import Panel, Stretch
+from ucsearch.replay.roster import Budget, Entry, ordering_rules, practitioners
+from ucsearch.replay.walk import Chooser, Seen, walk
 from ucsearch.student import student_quantile
 from ucsearch.tasks import LeadTimeInventory
 
@@ -109,7 +109,7 @@ def closed(panel: Panel) -> Chooser:
         )
 
     policy = Exact(depth=DEPTH, mode="closed", node_budget=5_000_000)
-    return Certified(panel.task, policy, law=law, node_budget=5_000_000)
+    return Certified(panel.task, policy, law=law, proof=Proof(node_budget=5_000_000))
 
 
 def costs(panel: Panel, make: Callable[[], Chooser]) -> Any:

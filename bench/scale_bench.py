@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.decide_bench import write_job
-from ucsearch.pipeline.decide import run_decide
+from ucsearch.planner.decide.job import run_decide
+from ucsearch.planner.settings import load_settings
 from ucsearch.records import AuditReader
-from ucsearch.scale.executor import run_parts
+from ucsearch.scale.backends import run_parts
 from ucsearch.scale.parts import plan_job, seal_job
-from ucsearch.segments.audit import segments_of
-from ucsearch.settings import load_settings
+from ucsearch.scale.segments.audit import segments_of
 
 __all__ = ["measure"]
 

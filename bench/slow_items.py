@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.newcomer import delta
-from ucsearch.data import load_m5
-from ucsearch.pipeline.contest import earlier_part
-from ucsearch.pipeline.history import with_season
-from ucsearch.pipeline.replay import History, Replay, read_histories
-from ucsearch.pipeline.scaffold import INVENTORY
-from ucsearch.settings import Settings, parse_settings
+from ucsearch.lab.data import load_m5
+from ucsearch.planner.backtest.contest import earlier_part
+from ucsearch.planner.backtest.replay import History, Replay, read_histories
+from ucsearch.planner.history import with_season
+from ucsearch.planner.new.inventory import INVENTORY
+from ucsearch.planner.settings import Settings, parse_settings
 
 STORES = ("TX_2", "WI_1")
 CASES = ("2,20,0,5", "2,4,6,2", "1,0,0,2", "5,4,0,2", "7,20,6,5", "12,20,24,5")  # lead time, fixed cost, pack, shortage

@@ -15,11 +15,11 @@ import numpy as np
 
 import ucsearch as uc
 from ucsearch.allocation.cases import cases_of
-from ucsearch.allocation.later import simulate
+from ucsearch.allocation.later.paths import simulate
+from ucsearch.allocation.later.steps import plan_steps, reach_steps
 from ucsearch.allocation.problem import Problem, Resource
 from ucsearch.allocation.result import proved
 from ucsearch.allocation.solve import choose_at
-from ucsearch.allocation.steps import plan_steps, reach_steps
 from ucsearch.tasks import Storage
 
 __all__ = ["batteries", "items", "run"]
@@ -77,7 +77,7 @@ def items(count: int = 10_000, steps: int = 7, share: float = 0.85) -> dict[str,
     names = [f"i{n}" for n in range(count)]
     volume = dict(zip(names, rng.uniform(0.2, 3.0, count).tolist(), strict=True))
     policy = uc.Exact(depth=steps, mode="closed", node_budget=10_000_000)
-    panel = uc.decide_panel(ITEMS, states, trace, policy, params=params, engine="compiled")
+    panel = uc.decide_panel(ITEMS, states, trace, policy, params=params, run=uc.Run(engine="compiled"))
     wanted = sum(volume[n] * x for n, x in zip(names, panel.action * params[:, 0], strict=True))
     shared = uc.Shared(name="truck", limit=float(share * wanted), use="units", times=volume, steps=steps)
     return measured(panel, shared, names, "independent")
@@ -99,7 +99,7 @@ def batteries(count: int = 100, hours: int = 24, share: float = 0.3) -> dict[str
     params = [base._replace(wear=float(w), end_value=float(e))
               for w, e in zip(rng.uniform(0.0, 4.0, count), rng.uniform(20.0, 40.0, count), strict=True)]  # fmt: skip
     policy = uc.Exact(depth=hours, mode="closed", node_budget=10_000_000)
-    panel = uc.decide_panel(store.task(), states, trace, policy, params=params, engine="compiled")
+    panel = uc.decide_panel(store.task(), states, trace, policy, params=params, run=uc.Run(engine="compiled"))
     shared = uc.Shared(name="transformer", limit=share * count * 1.0, use="charging", steps=hours)
     return measured(panel, shared, [f"b{n}" for n in range(count)], "common")
 

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 import ucsearch as uc
-from ucsearch.backtest import Certified, Panel, Stretch
-from ucsearch.backtest.linear import LinearStorage
-from ucsearch.backtest.walk import walk
 from ucsearch.forecast.ridge import RidgePaths
+from ucsearch.replay import Certified, Panel, Stretch
+from ucsearch.replay.linear import LinearStorage
+from ucsearch.replay.walk import walk
 from ucsearch.student import student_quantile
 from ucsearch.tasks import Storage
 from ucsearch.trace import Trace
@@ -74,7 +74,7 @@ def measure(days: int, offset: int) -> Iterator[dict[str, Any]]:
             for name, config in (("certified", Storage(**lattice, **more)), ("HiGHS", Storage(**store, **more))):
                 chooser: Any = LinearStorage(config)
                 if name == "certified":
-                    chooser = Certified(config.task(), exact, node_budget=200_000)
+                    chooser = Certified(config.task(), exact, proof=uc.Proof(node_budget=200_000))
                 begin = time.perf_counter()
                 panel = panel_of(y, start, hours, config, members[:, :, :depth])
                 done = walk(panel, chooser)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import ucsearch as uc
+from ucsearch.decision import Filing
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.verify.__main__ import main as verify
 
@@ -30,7 +31,13 @@ def main() -> None:
         # With a log, the decision is on disk before it is handed over.
         with uc.AuditLog(path, clock=lambda: now) as log:
             decision = uc.decide(
-                TASK, state, trace, policy, gate=gate, now=now, log=log, series="SKU-1", where="certify:TASK"
+                TASK,
+                state,
+                trace,
+                policy,
+                gate=gate,
+                now=now,
+                log=Filing(log, series="SKU-1", where="certify:TASK"),
             )
             print(decision.explain())
             print(f"{log.count()} entry on disk; {decision.outcome.value.lower()}: order {decision.action:g}")

@@ -7,7 +7,7 @@ the exact value of every policy cheap to compute.
 import numpy as np
 
 import ucsearch as uc
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.verify import verify_record
 
@@ -21,7 +21,7 @@ inventory = lattice.inventory
 state = inventory.state(on_hand=3.0, open_orders=(4.0,))
 
 policy = uc.Exact(depth=4, mode="closed", fixed_plan=True)
-decision = uc.decide(inventory.task(), state, lattice.trace, policy, engine="python")
+decision = uc.decide(inventory.task(), state, lattice.trace, policy, run=uc.Run(engine="python"))
 print(decision.explain())
 
 closed = decision.certificate.closed

@@ -6,7 +6,7 @@ Run with `python examples/panel.py`.
 import numpy as np
 
 import ucsearch as uc
-from ucsearch.data import sample_demand
+from ucsearch.lab.data import sample_demand
 from ucsearch.tasks import LeadTimeInventory
 
 HORIZON = 7

@@ -112,8 +112,8 @@ def connected(url: str | None) -> Iterator[Client]:
             yield client
         return
     from ucsearch.service.config import load_config
-    from ucsearch.service.core import Service
     from ucsearch.service.embedded import embedded
+    from ucsearch.service.service import Service
     from ucsearch.service.tokens import TokenBook, write_tokens
 
     with tempfile.TemporaryDirectory() as name:

@@ -23,7 +23,7 @@ def main() -> None:
 
     # Every first action needs a value, not only the best one, if somebody is to get less than they want.
     policy = uc.Exact(depth=3, mode="members", every_action=True)
-    panel = uc.decide_panel(TASK, states, trace, policy, engine="python")
+    panel = uc.decide_panel(TASK, states, trace, policy, run=uc.Run(engine="python"))
 
     litres = {name: float(x) for name, x in zip(names, rng.uniform(0.5, 3.0, 60), strict=True)}
     truck = uc.Shared(name="the truck", limit=700.0, use="units", times=litres)

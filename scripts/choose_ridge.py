@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.data import ETT_NAMES, M4_FREQUENCIES, load_ett, load_m4
 from ucsearch.forecast import Forecaster, RidgeEnsemble, RidgePaths, SeasonalNaive, calibration_report, forecast_one
+from ucsearch.lab.data import ETT_NAMES, M4_FREQUENCIES, load_ett, load_m4
 
 RIDGE = (1.0, 3.0, 10.0, 30.0)
 PULL = (1.0, 5.0, 25.0, 125.0)

@@ -26,16 +26,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ucsearch.evaluation.claims import status_rows
-from ucsearch.evaluation.conclusions import BETTER, EQUAL, OPEN, WORSE, standings
-from ucsearch.evaluation.heatmap import heat_map, small_map
-from ucsearch.evaluation.ledger import LEDGER, code_sha256
-from ucsearch.evaluation.manifest import find_evidence, read_evidence
-from ucsearch.evaluation.recheck import verify_evidence
-from ucsearch.evaluation.report.write import write_reports
-from ucsearch.evaluation.run import WHOLE, evaluate
-from ucsearch.evaluation.stress_figure import stress_figure
-from ucsearch.evaluation.suite import load_suite, suite_names
+from ucsearch.lab.suites.claims import status_rows
+from ucsearch.lab.suites.conclusions import BETTER, EQUAL, OPEN, WORSE, standings
+from ucsearch.lab.suites.heatmap import heat_map, small_map
+from ucsearch.lab.suites.ledger import LEDGER, code_sha256
+from ucsearch.lab.suites.manifest import find_evidence, read_evidence
+from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.report.write import write_reports
+from ucsearch.lab.suites.run import WHOLE, evaluate
+from ucsearch.lab.suites.stress_figure import stress_figure
+from ucsearch.lab.suites.suite import load_suite, suite_names
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE, README = ROOT / "evidence", ROOT / "README.md"

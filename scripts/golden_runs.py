@@ -1,7 +1,7 @@
-"""What whole runs come to, as short hashes: mini suites, a `decide` job, a `backtest`, a `compare`.
+"""What whole runs come to, as short hashes: mini suites, a `decide` job, and a `backtest`.
 
 Figures and decisions are kept, record ids and node counts are not: formats and proofs may change without a decision
-changing. `scripts/regen_golden.py` writes them, `tests/evaluation/test_golden_runs.py` compares.
+changing. `scripts/regen_golden.py` writes them, `tests/suites/test_golden_runs.py` compares.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.data.embedded import sample_demand
-from ucsearch.evaluation.run import Run, evaluate
-from ucsearch.evaluation.suite import Suite, load_suite, parse_suite
-from ucsearch.pipeline.backtest import run_backtest
-from ucsearch.pipeline.decide import run_decide
-from ucsearch.scoreboard.job import Plan, run_compare
-from ucsearch.settings import parse_settings
+from ucsearch.lab.data.embedded import sample_demand
+from ucsearch.lab.suites.run import Run, evaluate
+from ucsearch.lab.suites.suite import Suite, load_suite, parse_suite
+from ucsearch.planner.backtest.job import run_backtest
+from ucsearch.planner.decide.job import run_decide
+from ucsearch.planner.settings import parse_settings
 
 SUITES = (
     "delayed-service-mini", "ett-direction-mini", "ett-inventory-mini", "lost-sales-mini", "m4-balanced200-mini",
@@ -74,18 +73,6 @@ season = 7
 engine = "python"
 chunk = 3
 """
-COMPARED = Plan(
-    task="lead_time_inventory",
-    instance="packs",
-    series=3,
-    windows=1,
-    steps=4,
-    depth=3,
-    width=3,
-    top_k=3,
-    seeds=2,
-    engine="python",
-)
 
 
 def smaller(name: str, *changes: tuple[str, str]) -> Suite:
@@ -154,16 +141,10 @@ def backtest_run(folder: Path) -> dict[str, str]:
     return {name: digest(track.figures()) for name, track in found.tracks.items()}
 
 
-def compare_run() -> dict[str, str]:
-    """Policy -> hash of its rewards by window."""
-    board = run_compare(COMPARED, clock=lambda: 0.0)
-    return {row.name: digest(row.windows["reward"].tolist()) for row in board.rows}
-
-
 def jobs() -> dict[str, Any]:
     """Everything but the suites."""
     with tempfile.TemporaryDirectory() as folder:
-        found = {"decide": decide_run(Path(folder)), "backtest": backtest_run(Path(folder)), "compare": compare_run()}
+        found = {"decide": decide_run(Path(folder)), "backtest": backtest_run(Path(folder))}
     return found
 
 

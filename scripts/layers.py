@@ -27,8 +27,9 @@ def layers() -> dict[str, int]:
 
 def said(part: str) -> str:
     """The first sentence of a part's docstring."""
-    path = PACKAGE / f"{part}.py"
-    path = path if path.exists() else PACKAGE / part / "__init__.py"
+    place = part.replace(".", "/")
+    path = PACKAGE / f"{place}.py"
+    path = path if path.exists() else PACKAGE / place / "__init__.py"
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     line = " ".join(text.split("\n\n")[0].split())
     return line.split(". ")[0].rstrip(".")
@@ -44,7 +45,7 @@ def table() -> str:
 
 def gate() -> str:
     """Every field of `Gate` with the comment beside it."""
-    text = (PACKAGE / "dispatch" / "gate.py").read_text(encoding="utf-8")
+    text = (PACKAGE / "decision" / "gate.py").read_text(encoding="utf-8")
     lines = text.partition("class Gate:")[2].partition("def ")[0].splitlines()
     found = [m for line in lines if (m := re.fullmatch(r"    (\w+): [^#=]+= [^#]+  # (.+)", line))]
     rows = ["| setting | holds when |", "|---|---|"]

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 import ucsearch as uc
-from ucsearch.data import load_ltsf
+from ucsearch.decision import Filing
 from ucsearch.forecast import RidgePaths
 from ucsearch.forecast.streams import series_stream
+from ucsearch.lab.data import load_ltsf
 
 HOURS = (8, 19)
 PATHS = 100
@@ -84,7 +85,7 @@ def main() -> None:
                 )
                 trace = uc.Trace.from_members(made.members, model=made.model, cutoff=[str(days[t]) for t in cutoffs])
                 states = [Day(float(m)) for m in made.members.mean(axis=(1, 2))]
-                uc.decide_panel(TASK, states, trace, policy, engine="python", log=log, series=name)
+                uc.decide_panel(TASK, states, trace, policy, run=uc.Run(engine="python"), log=Filing(log, series=name))
                 print(f"{name}: {cutoffs.size} decisions")
 
 

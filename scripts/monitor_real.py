@@ -12,12 +12,12 @@ import math
 
 import numpy as np
 
-from ucsearch.data import load_ett, load_ltsf
-from ucsearch.data.records import Table
 from ucsearch.forecast import RidgePaths
 from ucsearch.forecast.streams import series_stream
+from ucsearch.lab.data import load_ett, load_ltsf
+from ucsearch.lab.data.records import Table
 from ucsearch.monitor import rank_of
-from ucsearch.pipeline.watch import Seen, WatchReport, watch
+from ucsearch.planner.monitor.job import Seen, WatchReport, watch
 
 PATHS, SEED, WARM_UP, MOST = 100, 7, 120, 1_000
 HOURS = (8, 19)

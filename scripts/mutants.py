@@ -2,7 +2,7 @@
 
     python scripts/mutants.py                                  # all: days of processor time
     python scripts/mutants.py --sample 144 --seed 1            # so many, as many from each group; the same ones again
-    python scripts/mutants.py src/ucsearch/verify/gate.py      # these modules only
+    python scripts/mutants.py src/ucsearch/verify/read.py      # these modules only
     python scripts/mutants.py --list                           # what would be changed
     python scripts/mutants.py --quick                          # without the property tests: a few more survive
 
@@ -46,7 +46,7 @@ MODULES = {
     "certificate": "certificate/[!m]*.py",
     "members bound": "certificate/m*.py",
     "engine/plain": "engine/plain/*.py",
-    "verify": "verify/*.py",
+    "verify": "verify/*.py verify/*/*.py",
     "trace": "trace/*.py",
     "pipeline": "pipeline/tables.py pipeline/written.py",
 }
@@ -58,16 +58,16 @@ TESTS = {
         "tests/engine/test_closed.py",
     ],
     "pipeline": [
-        "tests/pipeline/test_tables.py",
-        "tests/pipeline/test_forecast_files.py",
+        "tests/planner/test_tables.py",
+        "tests/planner/test_forecast_files.py",
     ],
     "dispatch": [
-        "tests/dispatch/test_dispatch.py",
+        "tests/decision/test_dispatch.py",
         "tests/verify/test_verify.py",
         "tests/certificate/test_tolerance.py",
         "tests/certificate/test_member_feasible.py",
-        "tests/dispatch/test_last_look.py",
-        "tests/dispatch/test_time_budget.py",
+        "tests/decision/test_final_check.py",
+        "tests/decision/test_time_budget.py",
         "tests/engine/test_closed.py",
     ],
     "certificate": [
@@ -76,13 +76,13 @@ TESTS = {
         "tests/certificate/test_member_feasible.py",
         "tests/certificate/test_edges_of_rounding.py",
         "tests/verify/test_verify_arithmetic.py",
-        "tests/dispatch/test_dispatch.py",
-        "tests/dispatch/test_time_budget.py",
+        "tests/decision/test_dispatch.py",
+        "tests/decision/test_time_budget.py",
         "tests/verify/test_verify.py",
         "tests/verify/test_verify_kinds.py",
         "tests/engine/test_closed.py",
         "tests/engine/test_warm.py",
-        "tests/dispatch/test_guards.py",
+        "tests/decision/test_guards.py",
         "tests/property/test_tolerance_by_pair.py",
         "tests/property/test_certificate.py",
     ],
@@ -95,7 +95,7 @@ TESTS = {
         "tests/certificate/test_tolerance.py",
         "tests/engine/test_closed.py",
         "tests/unit/test_spreads.py",
-        "tests/dispatch/test_time_budget.py",
+        "tests/decision/test_time_budget.py",
         "tests/engine/test_plain_engine.py",
         "tests/unit/test_allowed_end.py",
         "tests/conformance/test_engines.py",
@@ -108,23 +108,22 @@ TESTS = {
         "tests/verify/test_verify_corners.py",
         "tests/verify/test_verify_arithmetic.py",
         "tests/verify/test_verify_searches.py",
-        "tests/verify/test_verify_versions.py",
         "tests/verify/test_verify_closed.py",
         "tests/verify/test_verify_kinds.py",
         "tests/records/test_checkpoints.py",
-        "tests/dispatch/test_last_look.py",
-        "tests/dispatch/test_time_budget.py",
+        "tests/decision/test_final_check.py",
+        "tests/decision/test_time_budget.py",
         "tests/certificate/test_tolerance.py",
         "tests/certificate/test_member_feasible.py",
         "tests/verify/test_verify_hostile.py",
         "tests/verify/test_verify_corpus.py",
         "tests/records/test_override.py",
-        "tests/dispatch/test_guards.py",
+        "tests/decision/test_guards.py",
         "tests/verify/test_verify_watch.py",
         "tests/allocation/test_records.py",
         "tests/allocation/test_steps_records.py",
         "tests/allocation/test_branch.py",
-        "tests/pipeline/test_recalibrated_job.py",
+        "tests/planner/test_recalibrated_job.py",
         "tests/property/test_forgery.py",
     ],
 }

@@ -26,7 +26,7 @@ def closed_loop(path: Path) -> None:
     )
     stock = made.inventory.state(on_hand=3.0, open_orders=(4.0,))
     policy = uc.Exact(depth=5, mode="closed", fixed_plan=True)
-    decision = uc.decide(made.inventory.task(), stock, made.trace, policy, engine="python")
+    decision = uc.decide(made.inventory.task(), stock, made.trace, policy, run=uc.Run(engine="python"))
     certificate = decision.certificate
     if certificate is None or certificate.closed is None:
         raise SystemExit("no closed-loop certificate")
@@ -58,7 +58,7 @@ def shared_budgets(path: Path) -> None:
     members = rng.poisson(rng.uniform(4.0, 16.0, 60)[:, None, None], (60, 20, 4)).astype(float)
     states = [inventory.state(on_hand=float(x), open_orders=(4.0,)) for x in rng.integers(0, 12, 60)]
     policy = uc.Exact(depth=3, mode="members", every_action=True)
-    panel = uc.decide_panel(inventory.task(), states, members, policy, engine="python")
+    panel = uc.decide_panel(inventory.task(), states, members, policy, run=uc.Run(engine="python"))
     sizes = np.linspace(100.0, 1000.0, 19)
     band, price = [], []
     for size in sizes:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ucsearch.evaluation.kinds.lost_sales.chain import chain_space
-from ucsearch.evaluation.suite import load_suite
-from ucsearch.learned import load_lost_sales
+from ucsearch.lab.learned import load_lost_sales
+from ucsearch.lab.suites.kinds.lost_sales.chain import chain_space
+from ucsearch.lab.suites.suite import load_suite
 
-FILE = Path(__file__).resolve().parents[1] / "src" / "ucsearch" / "evaluation" / "policies" / "lost-sales-ppo.npz"
+FILE = Path(__file__).resolve().parents[1] / "src" / "ucsearch" / "lab" / "suites" / "policies" / "lost-sales-ppo.npz"
 
 
 def main() -> None:

@@ -82,7 +82,7 @@ OWN: dict[str, dict[str, str]] = {
         "the `change_budget` when None",
         "own_grid": "True where every window brings actions of its own",
     },
-    "ucsearch.gym": {
+    "ucsearch.lab.gym": {
         "name": 'a built-in task, such as `"lead_time_inventory"`',
         "instance": "named parameters of the task, as `ucsearch tasks` lists them; its defaults when None",
         "start": "a state, a list of states of which each episode draws one, or a function of a generator",
@@ -153,7 +153,7 @@ OWN: dict[str, dict[str, str]] = {
     },
     "ucsearch.forecast": {
         "y": _SERIES,
-        "series": "with `id`, `y` and `seasonal_period`, such as `ucsearch.data.Series`",
+        "series": "with `id`, `y` and `seasonal_period`, such as `ucsearch.lab.data.Series`",
         "cutoffs": "(O,) rising indices of the last value that each forecast knows",
         "cutoff": "index of the last value that is known",
         "season": "periods after which the series repeats, such as 7 for days in weeks; 1: none",
@@ -180,13 +180,12 @@ OWN: dict[str, dict[str, str]] = {
         "window": "past values or scores that count",
     },
     "ucsearch.forecast.calibration": {"y": "what came, in units of the series"},
-    "ucsearch.forecast.conformal": {"y": "what came, of the shape of the forecasts"},
-    "ucsearch.comparators": {
+    "ucsearch.lab.comparators": {
         "depth": "steps of a plan",
         "risk": "price of uncertainty in S = R - risk * U, at least 0",
         "plan": "the last decision's `Plan` or `PanelPlan`",
     },
-    "ucsearch.backtest": {
+    "ucsearch.replay": {
         "panel": "what is walked through: a `Panel`",
         "budget": "what every search gets: a `Budget`",
         "how": "engine and threads of a walk: a `uc.Run`; compiled when None",
@@ -208,7 +207,7 @@ OWN: dict[str, dict[str, str]] = {
         "features": "makes (N, k) numbers of a trace",
         "model": "who made the forecasts",
     },
-    "ucsearch.inventory": {
+    "ucsearch.replay.classics": {
         "demand": "of one period: a `Demand`, as `poisson` or `geometric` makes it",
         "holding_cost": "currency per unit left at the end of a period [h]",
         "penalty_cost": "currency per unit short at the end of a period [p]",
@@ -233,7 +232,7 @@ OWN: dict[str, dict[str, str]] = {
         "values": "(n,) numbers",
         "name": "of the instance or law, for tables",
     },
-    "ucsearch.data": {
+    "ucsearch.lab.data": {
         "name": "in the registry, such as `ett/ETTh1`",
         "data_dir": "folder to look in first; then `UCSEARCH_DATA` and the cache",
         "download": "True fetches a missing file into the cache; nothing is fetched otherwise",
@@ -250,12 +249,12 @@ OWN: dict[str, dict[str, str]] = {
         "horizon": "steps to forecast",
         "values": "numbers",
     },
-    "ucsearch.settings": {
+    "ucsearch.planner.settings": {
         "data": "bytes of a TOML file",
         "file": "what messages call it",
         "path": "a settings file (TOML)",
     },
-    "ucsearch.pipeline": {
+    "ucsearch.planner": {
         "settings": "what `load_settings` returned",
         "rows": "one mapping for each series: its name, its state and its forecast, by the names of columns",
         "forecasts": "a file with a row for each series and step, CSV or Parquet",
@@ -264,7 +263,7 @@ OWN: dict[str, dict[str, str]] = {
         "log": "the audit log, or its file; None writes nowhere",
         "progress": "called with series done and series in all",
     },
-    "ucsearch.learned": {
+    "ucsearch.lab.learned": {
         "observations": "(N, k) as the environment gives them: the state, then features",
         "mask": "(N, m) feasible actions",
         "progress": "called with steps done and steps in all",
@@ -291,7 +290,7 @@ OWN: dict[str, dict[str, str]] = {
         "series": "(T,) outcomes of each series",
         "features": "(T, k) for each series: what was known at each time",
     },
-    "ucsearch.evaluation": {
+    "ucsearch.lab.suites": {
         "kind": "of the sentence: see `claim`",
         "manifest": "a statement or its predicate, verified before",
         "figures": "what the sentence says, by keyword: see `claim`",

@@ -1,5 +1,5 @@
 """Write tests/golden: what exact and beam search decide on small fixed cases of every built-in task (tasks.json), and
-what whole runs come to (runs.json: mini suites, decide, backtest, compare).
+what whole runs come to (runs.json: mini suites, decide, backtest).
 
 Run it after a deliberate change of rules, of a search or of a comparator, and read the difference before committing it:
 

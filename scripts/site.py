@@ -39,6 +39,7 @@ GROUPS = {
     "Forecasts": ("Trace", "join_traces"),
     "Ways to search": ("UCBeam", "ParetoBeam", "CertifiedBeam", "ConstrainedBeam", "MCTS", "Exact"),
     "Search": ("search", "search_panel", "Plan", "PanelPlan", "Status", "warm"),
+    "Policies for many states": ("solve", "average_cost"),
     "Proof": ("certify", "certify_panel", "Certificate", "CertifiedPanel"),
     "Decide": ("decide", "decide_panel", "Decision", "DecisionPanel", "Outcome", "frame_of"),
     "Gate": ("Gate", "Reason", "Calibration"),
@@ -48,21 +49,22 @@ GROUPS = {
 }  # fmt: skip
 MODULES = {
     "Checks of a task": "ucsearch.check",
+    "Decisions": "ucsearch.decision",
     "Ready problems": "ucsearch.tasks",
-    "Environments": "ucsearch.gym",
+    "Environments": "ucsearch.lab.gym",
     "Client of the service": "ucsearch.client",
     "Monitor": "ucsearch.monitor",
     "Jobs of any size": "ucsearch.scale",
     "Forecasts of other libraries": "ucsearch.adapters",
     "Forecasters": "ucsearch.forecast",
-    "Comparators": "ucsearch.comparators",
-    "Backtests": "ucsearch.backtest",
-    "Inventory classics": "ucsearch.inventory",
-    "Data sets": "ucsearch.data",
-    "Planning from files": "ucsearch.pipeline",
-    "Settings files": "ucsearch.settings",
-    "Learned policies": "ucsearch.learned",
-    "Evaluation": "ucsearch.evaluation",
+    "Comparators": "ucsearch.lab.comparators",
+    "Backtests": "ucsearch.replay",
+    "Inventory classics": "ucsearch.replay.classics",
+    "Data sets": "ucsearch.lab.data",
+    "Planning from files": "ucsearch.planner",
+    "Settings files": "ucsearch.planner.settings",
+    "Learned policies": "ucsearch.lab.learned",
+    "Evaluation": "ucsearch.lab.suites",
     "Log and records": "ucsearch.records",
     "Verifier": "ucsearch.verify",
 }
@@ -70,7 +72,7 @@ MODULES = {
 SEE = "see above"  # of what the docstring tells
 
 # Functions that are called as their modules are, so that their packages cannot list them.
-ALSO = {"ucsearch.backtest": ("roster", "tune", "walk")}
+ALSO = {"ucsearch.replay": ("roster", "tune", "walk")}
 
 
 def stage() -> None:
@@ -170,7 +172,7 @@ def _table(what: str, rows: list[str]) -> list[str]:
 
 def _fields(found: type[Any]) -> list[str]:
     """A record's fields: their meaning and unit stand beside them in the source."""
-    from ucsearch.settings import field_notes
+    from ucsearch.planner.settings import field_notes
 
     notes, rows = field_notes(found), []
     if dataclasses.is_dataclass(found):

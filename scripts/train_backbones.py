@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.evaluation.kinds.walkforward.traces import FOLDER, LEVELS, read_traces
-from ucsearch.evaluation.sources import SALT, Pool, choose, load_family
-from ucsearch.evaluation.suite import load_suite
+from ucsearch.lab.suites.kinds.walkforward.traces import FOLDER, LEVELS, read_traces
+from ucsearch.lab.suites.sources import SALT, Pool, choose, load_family
+from ucsearch.lab.suites.suite import load_suite
 from ucsearch.records.files import whole_file
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,7 +119,7 @@ def train(suite_name: str, names: list[str], given: Any = None) -> None:
     """Fit and store, or store what is `given`."""
     s, data, ids, starts, files = inputs(suite_name)
     each = s.splits.decisions * (s.splits.validation + s.splits.test)
-    folder = ROOT / "src" / "ucsearch" / "evaluation" / FOLDER
+    folder = ROOT / "src" / "ucsearch" / "lab" / "suites" / FOLDER
     folder.mkdir(exist_ok=True)
     target = folder / f"{s.traces}.npz"
     held: dict[str, Any] = {}

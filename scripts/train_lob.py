@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ucsearch.evaluation.kinds.lob.data import load_book
-from ucsearch.evaluation.kinds.lob.networks import ARCHITECTURES, FOLDER
-from ucsearch.evaluation.suite import load_suite
-from ucsearch.learned.store import Evidence, versions_of, write_arrays
+from ucsearch.lab.learned.store import Evidence, versions_of, write_arrays
+from ucsearch.lab.suites.kinds.lob.data import load_book
+from ucsearch.lab.suites.kinds.lob.networks import ARCHITECTURES, FOLDER
+from ucsearch.lab.suites.suite import load_suite
 from ucsearch.records.files import whole_file
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,7 +90,7 @@ def trained(architecture: str, seed: int, x: torch.Tensor, y: torch.Tensor, prob
 def main() -> None:
     torch.set_num_threads(1)
     suite = load_suite("lob-direction")
-    folder = ROOT / "src" / "ucsearch" / "evaluation" / FOLDER
+    folder = ROOT / "src" / "ucsearch" / "lab" / "suites" / FOLDER
     folder.mkdir(exist_ok=True)
     WORK.mkdir(parents=True, exist_ok=True)
     used = []

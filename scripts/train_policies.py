@@ -4,11 +4,11 @@
     python scripts/train_policies.py exposure --data-dir data                # DQN and PPO for DelayedExposure, on ETT
     python scripts/train_policies.py exposure --data fit.npz --name mine     # the same on series of your own
 
-Every policy is written to src/ucsearch/learned/policies as NAME.npz with NAME.json beside it (settings, environment,
+Every policy is written to src/ucsearch/lab/learned/policies as NAME.npz, NAME.json beside it (settings, environment,
 steps, returns, versions, SHA-256). A policy that is there already is skipped, so a run that was cut off goes on;
 --again trains it anew. With --data-dir the series are stretches in the first 60 % of every ETT column: changes in units
 of the column's standard deviation. The file for --data holds series_0, features_0, series_1, ...: outcomes (T,) and
-what the forecaster knew at each time (T, k), as `ucsearch.learned.forecast_features` makes it.
+what the forecaster knew at each time (T, k), as `ucsearch.lab.learned.forecast_features` makes it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from rich.progress import Progress
 
-from ucsearch.inventory.instances import zipkin_instances
-from ucsearch.learned.lost_sales import NAME, train_lost_sales
+from ucsearch.lab.learned.lost_sales import NAME, train_lost_sales
+from ucsearch.replay.classics.instances import zipkin_instances
 
-FOLDER = Path(__file__).resolve().parents[1] / "src" / "ucsearch" / "learned" / "policies"
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "ucsearch" / "lab" / "learned" / "policies"
 ETT = {"ETTh1": 24, "ETTh2": 24, "ETTm1": 96, "ETTm2": 96}  # file: season
 FIT, STRETCH, HORIZON = 0.6, 1_000, 6  # share of a column, values of it that are played, steps of a forecast
 # Of the geometric instances those with a published optimum.
@@ -69,7 +69,7 @@ def lost_sales_jobs(arguments: Any) -> dict[str, Callable[[Any], Any]]:
 
 
 def exposure_jobs(arguments: Any) -> dict[str, Callable[[Any], Any]]:
-    from ucsearch.learned.boundary import train_network
+    from ucsearch.lab.learned.boundary import train_network
     from ucsearch.tasks import DelayedExposure
 
     config = DelayedExposure(**json.loads(arguments.task))
@@ -100,9 +100,9 @@ def exposure_jobs(arguments: Any) -> dict[str, Callable[[Any], Any]]:
 
 def ett_series(data_dir: Path, delay: int) -> tuple[list[Any], list[Any]]:
     """Outcomes and forecast features of stretches that lie well before any validation or test window."""
-    from ucsearch.data import load_ett
     from ucsearch.forecast import RidgePaths, series_stream
-    from ucsearch.learned import forecast_features
+    from ucsearch.lab.data import load_ett
+    from ucsearch.lab.learned import forecast_features
 
     model, series, features = RidgePaths(paths=30), [], []
     for name, season in ETT.items():

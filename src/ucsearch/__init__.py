@@ -15,76 +15,77 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ucsearch import gym as gym
     from ucsearch.allocation.api import Allocation as Allocation
     from ucsearch.allocation.api import allocate as allocate
     from ucsearch.allocation.shared import Shared as Shared
     from ucsearch.certificate.api import certify as certify
     from ucsearch.certificate.api import certify_panel as certify_panel
-    from ucsearch.certificate.panel import CertifiedPanel as CertifiedPanel
-    from ucsearch.certificate.record import Certificate as Certificate
+    from ucsearch.certificate.certificate import Certificate as Certificate
+    from ucsearch.certificate.certificate import CertifiedPanel as CertifiedPanel
     from ucsearch.certificate.warm import warm as warm
     from ucsearch.check import check_task as check_task
-    from ucsearch.dispatch.api import Filing as Filing
-    from ucsearch.dispatch.api import decide as decide
-    from ucsearch.dispatch.api import decide_panel as decide_panel
-    from ucsearch.dispatch.decision import Decision as Decision
-    from ucsearch.dispatch.decision import DecisionPanel as DecisionPanel
-    from ucsearch.dispatch.decision import Outcome as Outcome
-    from ucsearch.dispatch.gate import Calibration as Calibration
-    from ucsearch.dispatch.gate import Gate as Gate
-    from ucsearch.dispatch.gate import Reason as Reason
-    from ucsearch.dispatch.view import frame_of as frame_of
-    from ucsearch.effort import Proof as Proof
-    from ucsearch.effort import Run as Run
+    from ucsearch.decision.api import Filing as Filing
+    from ucsearch.decision.api import decide as decide
+    from ucsearch.decision.api import decide_panel as decide_panel
+    from ucsearch.decision.decision import Decision as Decision
+    from ucsearch.decision.decision import DecisionPanel as DecisionPanel
+    from ucsearch.decision.decision import Outcome as Outcome
+    from ucsearch.decision.gate import Calibration as Calibration
+    from ucsearch.decision.gate import Gate as Gate
+    from ucsearch.decision.gate import Reason as Reason
+    from ucsearch.decision.view import frame_of as frame_of
     from ucsearch.engine.api import search as search
     from ucsearch.engine.api import search_panel as search_panel
+    from ucsearch.engine.average import average_cost as average_cost
     from ucsearch.engine.panel import PanelPlan as PanelPlan
     from ucsearch.engine.plan import Plan as Plan
+    from ucsearch.engine.solve import solve as solve
     from ucsearch.engine.status import Status as Status
     from ucsearch.errors import InputError as InputError
     from ucsearch.errors import TaskError as TaskError
     from ucsearch.errors import UCSearchError as UCSearchError
-    from ucsearch.joint import join_traces as join_traces
+    from ucsearch.options import Proof as Proof
+    from ucsearch.options import Run as Run
     from ucsearch.policies import MCTS as MCTS
     from ucsearch.policies import CertifiedBeam as CertifiedBeam
     from ucsearch.policies import ConstrainedBeam as ConstrainedBeam
     from ucsearch.policies import Exact as Exact
     from ucsearch.policies import ParetoBeam as ParetoBeam
     from ucsearch.policies import UCBeam as UCBeam
-    from ucsearch.records.audit import AuditLog as AuditLog
+    from ucsearch.records.log import AuditLog as AuditLog
     from ucsearch.task import Condition as Condition
     from ucsearch.task import Continuation as Continuation
     from ucsearch.task import Task as Task
     from ucsearch.task import View as View
     from ucsearch.trace import Trace as Trace
+    from ucsearch.trace.trace import join_traces as join_traces
 
     __version__: str
 
 _HOME = {
     "Allocation": "allocation.api",
-    "AuditLog": "records.audit",
-    "Calibration": "dispatch.gate",
-    "Certificate": "certificate.record",
+    "AuditLog": "records.log",
+    "Calibration": "decision.gate",
+    "Certificate": "certificate.certificate",
     "CertifiedBeam": "policies",
-    "CertifiedPanel": "certificate.panel",
+    "CertifiedPanel": "certificate.certificate",
     "Condition": "task",
     "ConstrainedBeam": "policies",
     "Continuation": "task",
-    "Decision": "dispatch.decision",
-    "DecisionPanel": "dispatch.decision",
+    "Decision": "decision.decision",
+    "DecisionPanel": "decision.decision",
     "Exact": "policies",
-    "Filing": "dispatch.api",
-    "Gate": "dispatch.gate",
+    "Filing": "decision.api",
+    "Gate": "decision.gate",
     "InputError": "errors",
     "MCTS": "policies",
-    "Outcome": "dispatch.decision",
+    "Outcome": "decision.decision",
     "PanelPlan": "engine.panel",
     "ParetoBeam": "policies",
     "Plan": "engine.plan",
-    "Proof": "effort",
-    "Reason": "dispatch.gate",
-    "Run": "effort",
+    "Proof": "options",
+    "Reason": "decision.gate",
+    "Run": "options",
     "Shared": "allocation.shared",
     "Status": "engine.status",
     "Task": "task",
@@ -94,21 +95,23 @@ _HOME = {
     "UCSearchError": "errors",
     "View": "task",
     "allocate": "allocation.api",
+    "average_cost": "engine.average",
     "certify": "certificate.api",
     "certify_panel": "certificate.api",
     "check_task": "check",
-    "decide": "dispatch.api",
-    "decide_panel": "dispatch.api",
-    "frame_of": "dispatch.view",
-    "join_traces": "joint",
+    "decide": "decision.api",
+    "decide_panel": "decision.api",
+    "frame_of": "decision.view",
+    "join_traces": "trace.trace",
     "search": "engine.api",
     "search_panel": "engine.api",
+    "solve": "engine.solve",
     "warm": "certificate.warm",
 }
 
 PACKAGES = (
-    "adapters", "backtest", "check", "client", "comparators", "data", "evaluation", "forecast", "gym", "inventory",
-    "learned", "monitor", "pipeline", "records", "scale", "settings", "tasks", "verify",
+    "adapters", "check", "client", "decision", "forecast", "lab", "monitor", "planner", "records", "replay", "scale",
+    "tasks", "verify",
 )  # fmt: skip
 
 __all__ = sorted(_HOME)

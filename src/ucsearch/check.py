@@ -12,6 +12,7 @@ import numpy as np
 from ucsearch.errors import InputError, TaskError, UCSearchWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.lint import lint_task
+from ucsearch.options import Proof, Run
 from ucsearch.task import CHECKED, Task, View
 
 __all__ = ["TaskWarning", "check_task"]
@@ -73,7 +74,9 @@ def _check_sums(task: Task, state: Any, samples: list[Any], depth: int) -> None:
     row = [samples[h % len(samples)] for h in range(depth)]
     array = np.array([[y if isinstance(y, tuple) else (y,) for y in row]], dtype=np.float64)
     trace = Trace.from_members(array, fields=task.fields)
-    found = certify(task, state, trace, UCBeam(depth=depth, width=8), engine="python", node_budget=_SUM_NODES)
+    found = certify(
+        task, state, trace, UCBeam(depth=depth, width=8), run=Run(engine="python"), proof=Proof(node_budget=_SUM_NODES)
+    )
     if found.cancellation:
         chosen = next(r for r in found.rivals if r.index == found.action_index)
         warn_user(

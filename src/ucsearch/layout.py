@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.rules.answers import as_number
 
-__all__ = ["Layout", "as_finite", "is_named_tuple_type", "own_row", "refuse_rounded", "with_one_zero"]
+__all__ = ["Layout", "as_finite", "is_named_tuple_type", "own_row", "own_rows", "refuse_rounded", "with_one_zero"]
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
+D = TypeVar("D", bound=np.generic)
 WHOLE = 2**53  # up to here a float holds every whole number
 _WHOLE_HINT = "Floats hold every whole number up to 2**53 = 9007199254740992; use a larger unit."
 
@@ -29,10 +32,18 @@ def is_named_tuple_type(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def own_row(rows: NDArray[Any], w: int) -> NDArray[Any]:
+@overload
+def own_row(rows: NDArray[Any], w: int) -> NDArray[Any]: ...
+@overload
+def own_row(rows: Sequence[T], w: int) -> T: ...
+def own_row(rows: Any, w: int) -> Any:
     """Row w, or the one that all windows share."""
-    found: NDArray[Any] = rows[w if rows.shape[0] > 1 else 0]
-    return found
+    return rows[w if len(rows) > 1 else 0]
+
+
+def own_rows(rows: NDArray[D], windows: Any) -> NDArray[D]:
+    """The rows of these windows (numbers or a slice), or the one that all windows share."""
+    return rows if len(rows) == 1 else rows[windows]
 
 
 @lru_cache(maxsize=256)
@@ -60,21 +71,6 @@ def _quick(lengths: tuple[int, ...], made_of: str) -> Callable[[Any], Any]:
     exec(f"def quick(value):\n    try:\n{body}    except ValueError:  # of another length\n        return None", space)
     made: Callable[[Any], Any] = space["quick"]
     return made
-
-
-@lru_cache(maxsize=256)
-def _settle(kind: Hashable, lengths: tuple[int, ...]) -> Callable[[Any], Any]:
-    """`Layout.settle` without loops: it stands in the loops of the last look."""
-    items, lines = [], [f"{', '.join(f'x{i}' for i in range(len(lengths)))}, = state"]
-    for i, n in enumerate(lengths):
-        if n:
-            lines.append(f"{', '.join(f'x{i}_{k}' for k in range(n))}, = x{i}")
-        items.append("(" + "".join(f"x{i}_{k} + 0.0, " for k in range(n)) + ")" if n else f"x{i} + 0.0")
-    lines.append(f"return kind({', '.join(items)})")
-    space: dict[str, Any] = {"kind": kind}
-    exec("def settle(state):\n" + "".join(f"    {line}\n" for line in lines), space)
-    settle: Callable[[Any], Any] = space["settle"]
-    return settle
 
 
 @dataclass(frozen=True)
@@ -127,11 +123,14 @@ class Layout:
         """The same as an array (1, n), read-only as bytes are."""
         return _quick(self.lengths, "ndarray(shape, f8, pack({}))")
 
-    @property
-    def settle(self) -> Callable[[Any], Any]:
-        """What `step` returned as a state of this kind with 0.0 for -0.0. It raises where numbers or tuples of these
-        lengths are missing, and looks at nothing else."""
-        return _settle(cast(Hashable, self.kind), self.lengths)
+    def coerced(self, value: Any) -> Any:
+        """What `step` returned as a state of this kind: finite floats, 0.0 for -0.0. Raises where it is something
+        else."""
+        items: list[Any] = [x + 0.0 if type(x) is float and math.isfinite(x) else _item(x) for x in value]
+        # An empty tuple is no number.
+        if tuple([0 if type(x) is float else len(x) or -1 for x in items]) != self.lengths:
+            raise ValueError("a state of another shape")
+        return self.kind(*items)
 
     def flatten(self, value: Any, field: str) -> list[float]:
         """A flat row of finite floats, or an `InputError` naming the field at fault."""
@@ -303,6 +302,13 @@ def with_one_zero(value: Any) -> Any:
 
 def _one_zero(item: Any) -> Any:
     return item + 0.0 if isinstance(item, float) else item
+
+
+def _item(x: Any) -> Any:
+    """A field of a state: a number, or a tuple of numbers."""
+    if not isinstance(x, tuple):
+        return as_number(x) + 0.0
+    return tuple([v + 0.0 if type(v) is float and math.isfinite(v) else as_number(v) + 0.0 for v in x])
 
 
 def _is_text(item: Any) -> bool:

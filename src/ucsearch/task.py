@@ -26,20 +26,29 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError, TaskError
-from ucsearch.figures import figure, offered_words
+from ucsearch.formatting import figure, offered_words
 from ucsearch.instead import Fill, fill_of
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type, with_one_zero
-from ucsearch.reach import Reach, reach_of, text_digests
+from ucsearch.reach import Reach, reach_of
 from ucsearch.signatures import ARITY, TIMED, arity, check_function
-from ucsearch.sources import describe_functions
 
-__all__ = ["SITE", "Condition", "Continuation", "Task", "View"]
+if TYPE_CHECKING:  # a bare `Task` is one of any state and any parameters
+    from typing_extensions import TypeVar
+
+    State = TypeVar("State", default=Any)
+    Params = TypeVar("Params", default=Any)
+else:
+    from typing import TypeVar
+
+    State, Params = TypeVar("State"), TypeVar("Params")
+
+__all__ = ["SITE", "Condition", "Continuation", "Params", "State", "Task", "View"]
 
 CHECKED = "_kept_checked"  # kept on a task that `check_task` has found right
 
@@ -100,6 +109,40 @@ class Condition:
     limit: float  # in units of the figure
     words: str  # what is so when it holds, such as "the order fits the truck"
 
+    if TYPE_CHECKING:  # what rules look like; the fields themselves are called with one argument more or less
+
+        def __init__(
+            self,
+            name: str,
+            state: type[State],
+            actions: Sequence[Any] | NDArray[Any],
+            feasible: Callable[[State, Any, Params], Any] | Callable[[State, Any, int, Params], Any],
+            step: Callable[[State, Any, Any, Params], State] | Callable[[State, Any, Any, int, Params], State],
+            reward: Callable[[State, Any, Any, Params], Any] | Callable[[State, Any, Any, int, Params], Any],
+            fallback: Callable[[State, Params], Any],
+            params: Params = ...,
+            outcome: type[Any] | None = None,
+            labels: Sequence[str] = (),
+            version: str = "1",
+            prepare: Callable[[Any, Params], Any] | Callable[[Any, Params, View], Any] | None = None,
+            bound: Callable[[State, int, Any, Params], Any] | None = None,
+            terminal: Callable[[State, Params], Any] | None = None,
+            invariant: Callable[[State, Params], Any] | None = None,
+            continuations: Sequence[Continuation | Callable[[State, int, Params], Any]] = (),
+            bound_spreads: Sequence[str] = ...,
+            by_step: bool = False,
+            by_rest: bool = False,
+            label_of: Callable[[Any], str] | None = None,
+            uses: Mapping[str, Callable[[State, Any, Params], float]] = ...,
+            conditions: Sequence[Condition] = (),
+            allowed_end: Callable[[State, Params], Any] | None = None,
+            called: str = "actions",
+            pack: str = "",
+            unjudged: int = 0,
+            counted: bool = False,
+            limits: tuple[float, float] = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise InputError("condition.name", repr(self.name), "letters, digits and underscores")
@@ -118,7 +161,7 @@ class _MadeLabels(tuple[str, ...]):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Task(Generic[State, Params]):
     """A decision problem under hard rules. Refused at construction if it cannot be what it says."""
 
     name: str  # goes into records
@@ -151,6 +194,40 @@ class Task:
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which no action can be, whoever asks: full power
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values
+
+    if TYPE_CHECKING:  # what rules look like; the fields themselves are called with one argument more or less
+
+        def __init__(
+            self,
+            name: str,
+            state: type[State],
+            actions: Sequence[Any] | NDArray[Any],
+            feasible: Callable[[State, Any, Params], Any] | Callable[[State, Any, int, Params], Any],
+            step: Callable[[State, Any, Any, Params], State] | Callable[[State, Any, Any, int, Params], State],
+            reward: Callable[[State, Any, Any, Params], Any] | Callable[[State, Any, Any, int, Params], Any],
+            fallback: Callable[[State, Params], Any],
+            params: Params = ...,
+            outcome: type[Any] | None = None,
+            labels: Sequence[str] = (),
+            version: str = "1",
+            prepare: Callable[[Any, Params], Any] | Callable[[Any, Params, View], Any] | None = None,
+            bound: Callable[[State, int, Any, Params], Any] | None = None,
+            terminal: Callable[[State, Params], Any] | None = None,
+            invariant: Callable[[State, Params], Any] | None = None,
+            continuations: Sequence[Continuation | Callable[[State, int, Params], Any]] = (),
+            bound_spreads: Sequence[str] = ...,
+            by_step: bool = False,
+            by_rest: bool = False,
+            label_of: Callable[[Any], str] | None = None,
+            uses: Mapping[str, Callable[[State, Any, Params], float]] = ...,
+            conditions: Sequence[Condition] = (),
+            allowed_end: Callable[[State, Params], Any] | None = None,
+            called: str = "actions",
+            pack: str = "",
+            unjudged: int = 0,
+            counted: bool = False,
+            limits: tuple[float, float] = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -330,24 +407,9 @@ class Task:
             raise TaskError(f"cannot be recorded: {reach.refused}", task=self.name)
         return self._digest(reach.digests)
 
-    @property
-    def text_hash(self) -> str:
-        """The same over source texts, for other versions of Python; "" where a function has none."""
-        reach = self.reach()
-        kept: tuple[Reach, str] | None = self.__dict__.get("_kept_text")
-        if kept is None or kept[0] is not reach:
-            found = text_digests(self._roles())
-            kept = (reach, self._digest(found) if found else "")
-            self.__dict__["_kept_text"] = kept
-        return kept[1]
-
     def is_recorded_as(self, recorded: Mapping[str, Any]) -> bool:
-        """Whether a record with this member `task`, of whatever version, was written under these rules."""
-        found = recorded["source_hash"]
-        if found == self.source_hash_v1 or (not self.reach().refused and found == self.source_hash):
-            return True
-        text = recorded.get("text_hash")  # written by another version of Python
-        return bool(text) and text == self.text_hash
+        """Whether a record with this member `task` was written under these rules."""
+        return not self.reach().refused and recorded["rules"] == self.source_hash
 
     def reach(self) -> Reach:
         """What the functions reach now: the same object as long as nothing of it has changed (a few microseconds)."""
@@ -378,25 +440,6 @@ class Task:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is kept for speed: kernels and walks belong to this process."""
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
-
-    @cached_property
-    def has_code_in_v1(self) -> bool:
-        """Whether `source_hash_v1` holds byte code, of a function without a text of its own such as a lambda, and so
-        depends on the version of Python."""
-        return any(digest.startswith("code:") for digest in describe_functions(self.functions()).values())
-
-    @cached_property
-    def source_hash_v1(self) -> str:
-        """What `ucsearch.decision/1` records hold: texts of functions and helpers, and captured constants."""
-        body = {
-            "name": self.name,
-            "version": self.version,
-            "state": self.state._fields,
-            "outcome": None if self.outcome is None else self.outcome._fields,
-            "functions": describe_functions(self.functions()),
-            "grids": [c.grid for c in self.followed],
-        }
-        return hashlib.sha256(json.dumps(body, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 def _limits(given: Any, actions: NDArray[np.float64]) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.frames import make_frame
+from ucsearch.formatting import make_frame
 
 BACKENDS = ("pandas", "polars", "pyarrow")
 

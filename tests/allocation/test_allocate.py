@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.dispatch.gate import Reason
+from ucsearch.decision.gate import Reason
 from ucsearch.tasks import LeadTimeInventory
 
 CONFIG = LeadTimeInventory(
@@ -22,7 +22,9 @@ def decided(**policy: object) -> uc.DecisionPanel:
     trace = uc.Trace.from_members(rng.poisson(rng.uniform(4.0, 14.0, 12)[:, None, None], (12, 10, 3)).astype(float))
     states = [CONFIG.state(float(rng.integers(0, 8)), [float(rng.integers(0, 6))]) for _ in NAMES]
     settings: dict[str, object] = {"depth": 2, "mode": "members", "every_action": True, **policy}
-    return uc.decide_panel(CONFIG.task(), states, trace, uc.Exact(**settings), kind="oracle", engine="python")  # type: ignore[arg-type]
+    return uc.decide_panel(
+        CONFIG.task(), states, trace, uc.Exact(**settings), proof=uc.Proof(kind="oracle"), run=uc.Run(engine="python")
+    )  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,13 @@ def test_shares_keep_the_limit_and_say_what_was_cut(panel: uc.DecisionPanel) -> 
     text = found.explain()
     assert f"{cut[0].series} got order {cut[0].action:g} instead of order {cut[0].alone:g}: truck is full" in text
     assert found["SKU-3"].pass_kind == "allocated"
+
+
+def test_a_gap_of_rounding_size_is_no_amount(panel: uc.DecisionPanel) -> None:
+    found = uc.allocate(panel, truck(104.0), series=NAMES, gap_share=1.0)
+    assert found.result is not None
+    assert 0.0 < found.gap <= found.result.rounding
+    assert found.explain().splitlines()[0].endswith("no allocation is worth more.")
 
 
 def test_decisions_one_by_one_and_a_panel_give_the_same(panel: uc.DecisionPanel) -> None:

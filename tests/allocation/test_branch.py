@@ -19,9 +19,10 @@ from ucsearch.allocation.branch import Split
 from ucsearch.allocation.problem import Problem
 from ucsearch.allocation.record import allocation_record, newest_decisions, write_allocation
 from ucsearch.allocation.result import evaluate
+from ucsearch.decision import Filing
 from ucsearch.records.canonical import seal
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks.address import address
+from ucsearch.tasks.registry import address
 from ucsearch.verify import verify_file
 
 
@@ -86,8 +87,9 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, uc.Allocatio
     path = tmp_path_factory.mktemp("branch") / "decisions.db"
     with uc.AuditLog(path) as log:
         panel = uc.decide_panel(
-            CONFIG.task(), states, trace, uc.Exact(depth=2, mode="members", every_action=True), kind="oracle",
-            engine="python", log=log, series=NAMES, where=address(CONFIG),
+            CONFIG.task(), states, trace, uc.Exact(depth=2, mode="members", every_action=True),
+            proof=uc.Proof(kind="oracle"), run=uc.Run(engine="python"),
+            log=Filing(log, series=NAMES, where=address(CONFIG)),
         )  # fmt: skip
         shared = uc.Shared(name="truck", limit=45.0, use="units", times={n: 1.0 + 0.1 * i for i, n in enumerate(NAMES)})
         found = uc.allocate(panel, shared, series=NAMES)

@@ -14,9 +14,10 @@ import pytest
 import ucsearch as uc
 from ucsearch.allocation.api import Terms, allocate_cases
 from ucsearch.allocation.record import allocation_record, newest_decisions, recorded_case, write_allocation
+from ucsearch.decision import Filing
 from ucsearch.records.canonical import seal
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks.address import address
+from ucsearch.tasks.registry import address
 from ucsearch.verify import verify_file
 
 CONFIG = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 6.0, 12.0, 18.0), holding=1.0, shortage=9.0, fixed_cost=4.0)
@@ -36,8 +37,8 @@ def log_in(folder: Path) -> Path:
     policy = uc.Exact(depth=2, mode="members", every_action=True)
     with uc.AuditLog(path) as log:
         uc.decide_panel(
-            CONFIG.task(), states, trace, policy, kind="oracle", engine="python", log=log, series=NAMES,
-            where=address(CONFIG),
+            CONFIG.task(), states, trace, policy, proof=uc.Proof(kind="oracle"), run=uc.Run(engine="python"),
+            log=Filing(log, series=NAMES, where=address(CONFIG)),
         )  # fmt: skip
     return path
 
@@ -45,7 +46,7 @@ def log_in(folder: Path) -> Path:
 def allocated(path: Path, limit: float = 30.0, **terms: Any) -> uc.Allocation:
     with uc.AuditLog(path) as log:
         rows = newest_decisions(log)
-        cases = [recorded_case(row) for row in rows.values()]
+        cases = [recorded_case(row, log) for row in rows.values()]
         shared = [
             uc.Shared(name="truck", limit=limit, use="units", times=dict.fromkeys(NAMES, 1.5)),
             uc.Shared(
@@ -70,7 +71,7 @@ def test_a_recorded_allocation_is_valid(logged: Path, terms: dict[str, Any]) -> 
 def test_the_log_gives_the_same_as_the_decisions(logged: Path) -> None:
     with uc.AuditLog(logged) as log:
         rows = newest_decisions(log)
-        cases = [recorded_case(row) for row in rows.values()]
+        cases = [recorded_case(row, log) for row in rows.values()]
     found = allocate_cases(cases, uc.Shared(name="truck", limit=33.0, use="units"), Terms(serve="best"))
     assert sum(s.uses[0] for s in found.shares) <= 30.0
     assert [c.series for c in cases] == NAMES
@@ -114,7 +115,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     path = log_in(tmp_path_factory.mktemp("forged"))
     with uc.AuditLog(path) as log:
         rows = newest_decisions(log)
-        cases = [recorded_case(row) for row in rows.values()]
+        cases = [recorded_case(row, log) for row in rows.values()]
         shared = [
             uc.Shared(name="truck", limit=33.0, use="units"),
             uc.Shared(
@@ -142,7 +143,7 @@ def test_a_forged_allocation_is_found(judged: dict[str, str], name: str) -> None
 def test_a_use_without_a_name_is_not_recorded(logged: Path) -> None:
     with uc.AuditLog(logged) as log:
         rows = newest_decisions(log)
-        cases = [recorded_case(row) for row in rows.values()]
+        cases = [recorded_case(row, log) for row in rows.values()]
         found = allocate_cases(cases, uc.Shared(name="truck", limit=30.0, use=lambda s, a, p: a))
         with pytest.raises(uc.UCSearchError, match="name of one of the task's uses"):
             write_allocation(found, log, rows)

@@ -12,9 +12,9 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.unjitted import plain_kernels
-from ucsearch.allocation.later import levels, upper_bound
-from ucsearch.dispatch.gate import Reason
-from ucsearch.engine.graph import joined, of_windows, reachable
+from ucsearch.allocation.later.paths import levels, upper_bound
+from ucsearch.decision.gate import Reason
+from ucsearch.engine.reachable import joined, of_windows, reachable
 from ucsearch.tasks import LeadTimeInventory
 
 CONFIG = LeadTimeInventory(
@@ -28,7 +28,7 @@ def decided(count: int, steps: int = 3, seed: int = 3, **policy: Any) -> uc.Deci
     trace = uc.Trace.from_members(members, coupling="independent")
     states = [CONFIG.state(float(rng.integers(0, 3)), ()) for _ in range(count)]
     settings: dict[str, Any] = {"depth": steps, "mode": "closed", **policy}
-    return uc.decide_panel(CONFIG.task(), states, trace, uc.Exact(**settings), engine="python")
+    return uc.decide_panel(CONFIG.task(), states, trace, uc.Exact(**settings), run=uc.Run(engine="python"))
 
 
 def truck(limit: Any, **more: Any) -> uc.Shared:
@@ -224,7 +224,7 @@ def test_later_limits_that_cannot_be_kept_stop_everything() -> None:
     must = LeadTimeInventory(lead_time=0, order_sizes=(1.0, 2.0))
     trace = uc.Trace.from_members(np.full((3, 2, 3), 2.0), coupling="independent")
     panel = uc.decide_panel(
-        must.task(), [must.state(0.0, ())] * 3, trace, uc.Exact(depth=3, mode="closed"), engine="python"
+        must.task(), [must.state(0.0, ())] * 3, trace, uc.Exact(depth=3, mode="closed"), run=uc.Run(engine="python")
     )
     found = uc.allocate(panel, truck([5.0, 3.0, 2.0]), serve="best")
     assert not found.served
@@ -252,7 +252,9 @@ def test_where_a_plan_may_end_decides_what_later_limits_must_carry() -> None:
         allowed_end=lambda s, p: s.amount >= 2.0,
     )
     trace = uc.Trace.from_members(np.zeros((2, 1, 2)), coupling="independent")
-    panel = uc.decide_panel(filled, [Sold(0.0)] * 2, trace, uc.Exact(depth=2, mode="closed"), engine="python")
+    panel = uc.decide_panel(
+        filled, [Sold(0.0)] * 2, trace, uc.Exact(depth=2, mode="closed"), run=uc.Run(engine="python")
+    )
     found = uc.allocate(panel, truck([9.0, 3.0]), serve="best")
     assert found.reason is Reason.BUDGET_INFEASIBLE
     assert "1 step later: at least 4 is needed, the limit is 3; 1 is missing" in found.explain()
@@ -276,7 +278,9 @@ def test_an_expected_use_above_a_later_limit_is_found() -> None:
         uses={"units": lambda s, a, p: a},
     )
     trace = uc.Trace.from_members(np.array([[[1.0, 1.0], [3.0, 1.0]]] * 2), coupling="independent")
-    panel = uc.decide_panel(must, [Sold(0.0), Sold(1.0)], trace, uc.Exact(depth=2, mode="closed"), engine="python")
+    panel = uc.decide_panel(
+        must, [Sold(0.0), Sold(1.0)], trace, uc.Exact(depth=2, mode="closed"), run=uc.Run(engine="python")
+    )
     found = uc.allocate(panel, truck([9.0, 3.5]), serve="best")
     assert found.reason is Reason.BUDGET_INFEASIBLE
     assert found.missing[0].least == pytest.approx(4.0)

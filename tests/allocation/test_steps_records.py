@@ -13,13 +13,14 @@ import pytest
 import ucsearch as uc
 from ucsearch.allocation.record import allocation_record, newest_decisions, write_allocation
 from ucsearch.allocation.shared import Shared
-from ucsearch.records.blobs import blob_id, decode_array, encode_array
+from ucsearch.decision import Filing
+from ucsearch.records.arrays import blob_id, decode_array, encode_array
 from ucsearch.records.canonical import seal
 from ucsearch.student import student_quantile
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks.address import address
+from ucsearch.tasks.registry import address
 from ucsearch.verify import verify_file
-from ucsearch.verify.later import levels, student
+from ucsearch.verify.allocation_later import levels, student
 
 CONFIG = LeadTimeInventory(lead_time=0, order_sizes=(0.0, 2.0, 4.0), shortage=9.0, fixed_cost=1.0, capacity=6.0)
 NAMES = ["a", "b", "c", "d"]
@@ -37,7 +38,12 @@ def log_of(folder: Path, **policy: Any) -> tuple[Path, uc.DecisionPanel]:
     chosen: Any = uc.Exact(**{"depth": 3, "mode": "closed", **policy})
     with uc.AuditLog(path) as log:
         panel = uc.decide_panel(
-            CONFIG.task(), states, trace, chosen, engine="python", log=log, series=NAMES, where=address(CONFIG)
+            CONFIG.task(),
+            states,
+            trace,
+            chosen,
+            run=uc.Run(engine="python"),
+            log=Filing(log, series=NAMES, where=address(CONFIG)),
         )
     return path, panel
 
@@ -73,8 +79,8 @@ def test_later_limits_that_cannot_be_kept_are_derived_again(tmp_path: Path) -> N
     path = tmp_path / "decisions.db"
     with uc.AuditLog(path) as log:
         panel = uc.decide_panel(
-            must.task(), [must.state(0.0, ())] * 3, trace, uc.Exact(depth=3, mode="closed"), engine="python", log=log,
-            series=NAMES[:3], where=address(must),
+            must.task(), [must.state(0.0, ())] * 3, trace, uc.Exact(depth=3, mode="closed"),
+            run=uc.Run(engine="python"), log=Filing(log, series=NAMES[:3], where=address(must)),
         )  # fmt: skip
         rows = newest_decisions(log)
         own = [rows[name] for name in NAMES[:3]]
@@ -191,7 +197,7 @@ def test_the_verifiers_quantile_is_the_same(df: int) -> None:
 
 
 def test_the_verifiers_draws_are_the_same() -> None:
-    from ucsearch.allocation.later import levels as own
+    from ucsearch.allocation.later.paths import levels as own
 
     names = ["SKU-ß", "b", "c"]
     assert levels(names, 7, 5, False) == own(names, 7, 5, "independent").tolist()

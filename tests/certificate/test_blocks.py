@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ucsearch.certificate.compute import _BLOCK, Evidence, derive
+from ucsearch.certificate.claims import derive
+from ucsearch.certificate.evidence import BLOCK, Evidence
 
 
 def evidence(windows: int) -> Evidence:
@@ -18,7 +19,7 @@ def evidence(windows: int) -> Evidence:
     return Evidence(**{**figures, **sizes, **chosen, **known, **share})
 
 
-@pytest.mark.parametrize("windows", [1, _BLOCK, _BLOCK + 1, 2 * _BLOCK, 2 * _BLOCK + 7])
+@pytest.mark.parametrize("windows", [1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 7])
 def test_a_panel_of_blocks_is_its_windows(windows: int) -> None:
     e = evidence(windows)
     whole = derive(e, 0.01)

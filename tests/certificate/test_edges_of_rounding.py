@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.certificate.members_dual import admissible_weights, rounding_is_small
+from ucsearch.certificate.members.dual import admissible_weights, rounding_is_small
 from ucsearch.errors import InputError
-from ucsearch.marginals import pmf_quantile
-from ucsearch.pipeline.cases import rounded_up
+from ucsearch.planner.decide.states import rounded_up
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks.inventory_rules import ordered
+from ucsearch.tasks.inventory.rules import ordered
+from ucsearch.trace.members import pmf_quantile
 
 
 @pytest.mark.parametrize(

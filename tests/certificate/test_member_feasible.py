@@ -10,7 +10,7 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.records import seal
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.verify import verify_record
 
 
@@ -48,7 +48,7 @@ MEAN = uc.UCBeam(depth=2, width=9)
 def decide(
     trace: uc.Trace, policy: Any = MEAN, gate: uc.Gate | None = None, state: float = 2.0, **options: Any
 ) -> uc.Decision:
-    return uc.decide(TASK, Tank(state), trace, policy, gate=gate, engine="python", **options)
+    return uc.decide(TASK, Tank(state), trace, policy, gate=gate, run=uc.Run(engine="python"), **options)
 
 
 def share(decision: uc.Decision) -> float:
@@ -101,11 +101,11 @@ def test_the_gate_may_ask_for_it(least: float | None, released: bool) -> None:
 def test_a_panel_asks_for_it_too() -> None:
     traces = uc.Trace.from_members(np.array([INFLOWS[:4], [[3.0, 0.0]] * 4])[:, :, :, None])
     gate = uc.Gate(min_member_feasible=1.0)
-    panel = uc.decide_panel(TASK, [Tank(2.0), Tank(2.0)], traces, MEAN, gate=gate, engine="python")
+    panel = uc.decide_panel(TASK, [Tank(2.0), Tank(2.0)], traces, MEAN, gate=gate, run=uc.Run(engine="python"))
     assert panel.outcome.tolist() == ["FALLBACK", "RELEASED"]
     assert panel.certified.member_feasible.tolist() == [0.75, 1.0]
     everyone = dataclasses.replace(MEAN, mode="members")
-    panel = uc.decide_panel(TASK, [Tank(2.0), Tank(2.0)], traces, everyone, gate=gate, engine="python")
+    panel = uc.decide_panel(TASK, [Tank(2.0), Tank(2.0)], traces, everyone, gate=gate, run=uc.Run(engine="python"))
     assert panel.outcome.tolist() == ["RELEASED", "RELEASED"]
 
 
@@ -144,17 +144,17 @@ def test_a_prepared_kernel_counts_the_same_members() -> None:
     trace = uc.Trace.from_members(rng.gamma(1.0, 20.0, (40, 9, 3)), weights=weights)
 
     def shares() -> Any:
-        panel = uc.certify_panel(task, states, trace, uc.UCBeam(depth=3, width=9), engine="python")
+        panel = uc.certify_panel(task, states, trace, uc.UCBeam(depth=3, width=9), run=uc.Run(engine="python"))
         return panel, np.array([panel[w].member_feasible for w in range(40)])
 
     panel, plain = shares()
-    assert panel.kept is None
+    assert panel.counted is None
     assert len(set(plain.tolist())) > 3
     assert 0.0 < np.nanmin(plain) < 1.0
     assert np.isnan(plain[7]) == (panel.released[7] < 0)
     assert prepare(task, panel.plan.layout)
     panel, counted = shares()
-    assert panel.kept is not None
+    assert panel.counted is not None
     np.testing.assert_array_equal(counted, plain)
     np.testing.assert_array_equal(panel.member_feasible, plain)
     assert not prepare(TASK, TASK.layout(Tank(1.0)))

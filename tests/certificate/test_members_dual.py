@@ -19,9 +19,11 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.certificate import members_bound, members_dual, members_part, members_weights
-from ucsearch.certificate.members_bound import MembersBounds, members_bounds
-from ucsearch.certificate.members_graph import window_graph
+from ucsearch.certificate.members import bound as members_bound
+from ucsearch.certificate.members import dual, part
+from ucsearch.certificate.members import weights as members_weights
+from ucsearch.certificate.members.bound import MembersBounds, members_bounds
+from ucsearch.certificate.members.graph import window_graph
 from ucsearch.engine.status import Fault, Status
 from ucsearch.errors import BudgetError, InputError
 from ucsearch.spreads import NUMBERS
@@ -34,7 +36,7 @@ TAIL = 0.25  # share of cvar
 @pytest.fixture(autouse=True, scope="module")
 def _plain() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        for module in (members_dual, members_part, members_weights):
+        for module in (dual, part, members_weights):
             for name, value in list(vars(module).items()):
                 if hasattr(value, "py_func"):
                     patch.setattr(module, name, value.py_func)
@@ -46,12 +48,12 @@ def _plain() -> Iterator[None]:
 
 def weights(returns: list[float], p: list[float], lam: float, kind: str) -> tuple[list[float], float]:
     w = np.full(len(p), 7.0)  # whatever was there before
-    c = members_dual.admissible_weights(np.array(returns), np.array(p), lam, (NUMBERS[kind], TAIL), w)
+    c = dual.admissible_weights(np.array(returns), np.array(p), lam, (NUMBERS[kind], TAIL), w)
     return w.tolist(), c
 
 
 def score(returns: list[float], p: list[float], lam: float, kind: str, tail: float = TAIL) -> float:
-    return members_dual.score_of(np.array(returns), np.array(p), lam, (NUMBERS[kind], tail))
+    return dual.score_of(np.array(returns), np.array(p), lam, (NUMBERS[kind], tail))
 
 
 @pytest.mark.parametrize(
@@ -150,8 +152,8 @@ def test_where_rounding_begins_to_count() -> None:
     """2.3e-16 of the penalties and terms against 1e-11 of the bound and a tenth of the rewards."""
     most = 1e-11 / 2.3e-16  # for one term and a bound of 1
     for terms, bound, room, times in ((1, 1.0, 0.0, 1.0), (4, -2.0, 0.0, 0.5), (1, 0.0, 1.0, 0.1), (2, 1.0, 10.0, 1.0)):
-        assert members_dual.rounding_is_small(0.999 * times * most, terms, bound, room)
-        assert not members_dual.rounding_is_small(1.001 * times * most, terms, bound, room)
+        assert dual.rounding_is_small(0.999 * times * most, terms, bound, room)
+        assert not dual.rounding_is_small(1.001 * times * most, terms, bound, room)
 
 
 # -------------------------------------------------------------------- tiny problems

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.certificate.api import _reconciled
-from ucsearch.certificate.compute import derive
+from ucsearch.certificate.claims import derive
+from ucsearch.certificate.evidence import _reconciled
 from ucsearch.check import TaskWarning
 from ucsearch.records.canonical import seal
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.verify import verify_record
 
 
@@ -63,7 +63,7 @@ NARROW, WIDE = uc.UCBeam(depth=2, width=1, top_k=1), uc.UCBeam(depth=2, width=16
 
 
 def decide(policy: Any, worth: Worth, task: uc.Task = TASK, trace: uc.Trace = TRACE, **options: Any) -> uc.Decision:
-    return uc.decide(task, At(0.0), trace, policy, params=worth, engine="python", **options)
+    return uc.decide(task, At(0.0), trace, policy, params=worth, run=uc.Run(engine="python"), **options)
 
 
 @pytest.mark.parametrize("unit", [2.0**-40, 1.0, 2.0**40])
@@ -93,7 +93,7 @@ def test_small_differences_are_differences_in_any_currency(unit: float) -> None:
 
 def forged(monkeypatch: pytest.MonkeyPatch, change: Any, *args: Any, **options: Any) -> uc.Decision:
     """A decision whose claims, gate and outcome follow from evidence that was changed before."""
-    import ucsearch.dispatch.api as api
+    import ucsearch.decision.api as api
 
     honest = api.certify_panel
 
@@ -215,8 +215,8 @@ def test_figures_beyond_the_largest_float_prove_nothing_and_their_record_can_be_
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = uc.decide(
-            task, At(0.0), [[1.0, 1.0], [2.0, 2.0]], uc.Exact(depth=2, mode=mode), eps_m=eps_m, engine="python",
-            params=Worth(0.0, 0.0, 1.0),
+            task, At(0.0), [[1.0, 1.0], [2.0, 2.0]], uc.Exact(depth=2, mode=mode), proof=uc.Proof(eps_m=eps_m),
+            run=uc.Run(engine="python"), params=Worth(0.0, 0.0, 1.0),
         )  # fmt: skip
     record, blobs = decision_record(found)
     assert not found.released
@@ -241,7 +241,9 @@ def test_an_upper_value_that_rounding_left_below_a_known_path_is_that_path() -> 
 
 @pytest.mark.parametrize("mode", ["mean", "members"])
 def test_a_size_that_is_said_to_be_infinite_is_not(mode: Any) -> None:
-    found = uc.decide(NOISY, At(0.0), [[1.0, 1.0], [2.0, 2.0]], uc.Exact(depth=2, risk=0.5, mode=mode), engine="python")
+    found = uc.decide(
+        NOISY, At(0.0), [[1.0, 1.0], [2.0, 2.0]], uc.Exact(depth=2, risk=0.5, mode=mode), run=uc.Run(engine="python")
+    )
     record, blobs = decision_record(found)
     for k in range(len(record["rivals"])):
         for name in ("size", "upper_size", "reward_only_size", "certain_size"):
@@ -318,3 +320,28 @@ def test_a_figure_of_another_platform_is_no_lie_but_not_verified() -> None:
     found = verify_record(there, blobs, TASK)
     assert found.status == "weaker"
     assert "other platform" in found.message
+
+
+def one_sinks(s: At, a: float, y: float, p: Worth) -> float:
+    """Only action 1 pays the unit, and gets it back with 24 more; what pays most at once is 3."""
+    if s.x == 0.0:
+        return a - p.unit if a == 1.0 else a
+    return p.unit + 24.0 if s.x == 2.0 else 0.0
+
+
+def test_a_tie_with_a_plan_whose_own_terms_cancel_does_not_leave() -> None:
+    """3 is 22 worse than 1, which the sums of 1 cannot tell."""
+    task, worth = dataclasses.replace(SHARED, name="one sinks", reward=one_sinks), Worth(0.0, 0.0, 1e14)
+    usual, allowed = (decide(NARROW, worth, task, gate=uc.Gate(allow_ties=ties)) for ties in (None, True))
+    assert (usual.outcome, usual.reason) == (uc.Outcome.FALLBACK, uc.Reason.TIED)
+    assert usual.certificate is not None
+    assert usual.certificate.cancellation
+    assert usual.certificate.regret_bound == pytest.approx(22.0, rel=0.01)
+    assert "3 and 1 differ by 22 only" in usual.sentence
+    assert (allowed.action, allowed.pass_kind) == (3.0, "tied")
+    for decision in (usual, allowed):
+        assert verify_record(*decision_record(decision), task).status == "valid"
+    far = decide(NARROW, Worth(0.0, 0.0, 1e3), task)  # digits are left: they are told apart
+    assert far.reason is uc.Reason.NOT_OPTIMAL
+    assert far.certificate is not None
+    assert not far.certificate.cancellation

@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
     with AuditLog(tmp_path / "log.db", clock=lambda: "2024-05-01T06:00:00+00:00") as log:
         for n in range(5):
             record = {
-                "schema": "ucsearch.decision/2",
+                "schema": "ucsearch.decision/1",
                 "kind": "decision",
                 "series": f"SKU-{n}",
                 "outcome": "RELEASED" if n % 2 else "FALLBACK",
@@ -162,5 +162,5 @@ def test_importing_the_command_is_cheap() -> None:
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
-    own = {"ucsearch.cli.codes", "ucsearch.cli.log_words"}
+    own = {"ucsearch.cli.terminal", "ucsearch.cli.log_words"}
     assert imported == {"__future__", "collections.abc", "contextlib", "enum", "pathlib", "typing", "typer"} | own

@@ -15,7 +15,7 @@ import typer
 from tests.kit.entries import fill
 from ucsearch.cli.main import app, main
 from ucsearch.errors import InputError, RecordError
-from ucsearch.pipeline.written import refuse_overwriting
+from ucsearch.planner.files.table import refuse_overwriting
 from ucsearch.records import AuditReader
 from ucsearch.records.files import log_at, whole_file
 from ucsearch.scale.parts import Folder
@@ -35,7 +35,6 @@ READS = {
     "override": ("settings",),
     "log override": ("settings",),
     "whatif": ("log", "settings"),
-    "compare": ("data_dir", "settings"),
     "evaluate": ("data_dir",),
     "claims": ("folder", "ledger"),
     "report": ("directory",),
@@ -61,14 +60,12 @@ ADDS_TO = {  # logs
     "decide": ("log",),
     "allocate": ("log",),
     "override": ("log",),
-    "log upgrade": ("log",),
     "log override": ("log",),
     "log rotate": ("log",),
     "job plan": ("log",),
 }
 FOLDERS = {  # a place of its own, in which a command writes files by name
     "new": ("folder",),
-    "compare": ("out",),
     "evaluate": ("out",),
     "report": ("out",),
     "demo": ("out",),
@@ -91,7 +88,6 @@ WRITES = {
     "explain": ("plot",),
     "monitor": ("out", "json_out", "html"),
     "schedule": ("out",),
-    "bench lost-sales": ("csv",),
     "log export": ("out",),
     "log checkpoint": ("out",),
     "log keygen": ("out",),
@@ -226,19 +222,6 @@ def test_a_log_is_not_copied_onto_itself(tmp_path: Path, capsys: pytest.CaptureF
         with pytest.raises(SystemExit):
             main(["log", "copy", str(source), str(target)])
         assert {**snapshot(tmp_path), **before} == snapshot(tmp_path), capsys.readouterr().err
-
-
-def test_boards_are_not_written_onto_the_files_they_come_from(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = tmp_path / "windows.csv"
-    data.write_text("series,date,value\n")
-    for option in ("--data", "--settings"):
-        with pytest.raises(SystemExit) as left:
-            main(["compare", "inventory", option, str(data), "--out", str(tmp_path)])
-        assert left.value.code == 2
-        assert "would replace" in capsys.readouterr().err
-    assert snapshot(tmp_path) == {"windows.csv": b"series,date,value\n"}
 
 
 def test_reports_are_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

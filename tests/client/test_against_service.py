@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from tests.service.console_kit import DRIFTS, EVIL, RAMPED, WATCHED, fill
 from tests.service.kit import CONFIG, PLAN, START, make_folder, open_service, running
 from ucsearch.client import AsyncClient, Client, Forecast, Item, Outcome, ServiceProblem
-from ucsearch.pipeline.watch import run_watch
+from ucsearch.planner.monitor.job import run_watch
 from ucsearch.service.embedded import embedded
 
 MEMBERS = [[8.0 + 0.1 * j + h for h in range(3)] for j in range(60)]
@@ -157,6 +157,7 @@ def test_a_file_means_the_same_to_the_service_and_to_decide(tmp_path: Path) -> N
     write(0)
     log = tmp_path / "own.db"
     given = ["-f", str(f), "-s", str(s), "-o", str(tmp_path / "o.csv"), "-l", str(log)]
+    given += ["--max-age", "9999"]
     done = CliRunner().invoke(app, ["decide", str(tmp_path / "orders.toml"), *given])
     assert done.exit_code == 0, done.output
 

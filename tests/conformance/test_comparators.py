@@ -14,7 +14,8 @@ import ucsearch as uc
 from tests.conformance.test_engines import assert_same_bytes, random_panel
 from tests.kit.counts import some
 from tests.kit.templates import TEMPLATES, Cell, MazeParams, clock, maze, pack
-from ucsearch.comparators import (
+from ucsearch.errors import BudgetError, InputError, TaskError
+from ucsearch.lab.comparators import (
     CEM,
     MPPI,
     Comparator,
@@ -32,8 +33,7 @@ from ucsearch.comparators import (
     matched_samples,
     mean_exposure,
 )
-from ucsearch.comparators.streams import GOLDEN, content_of, contents_of_rows, mix64, uniform
-from ucsearch.errors import BudgetError, InputError, TaskError
+from ucsearch.lab.comparators.streams import GOLDEN, content_of, contents_of_rows, mix64, uniform
 
 MYOPIC = (Random, Greedy, RiskGreedy, DelayAwareGreedy)
 SAMPLING = (RandomShooting, RiskRandom, CEM, MPPI)

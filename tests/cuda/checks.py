@@ -60,7 +60,7 @@ def same_certificates() -> str:
     given = panel("free", np.random.default_rng(2))
     task, states, trace = given["task"], given["states"], given["traces"]
     policy = uc.UCBeam(depth=2, width=2, top_k=2, risk=0.3)
-    a, b = (uc.certify_panel(task, states, trace, policy, engine=engine) for engine in ("cuda", "python"))
+    a, b = (uc.certify_panel(task, states, trace, policy, run=uc.Run(engine=engine)) for engine in ("cuda", "python"))
     pairs = [*zip(a.evidence, b.evidence, strict=True), (a.released, b.released), (a.paths, b.paths)]
     return "equal" if all(x.tobytes() == y.tobytes() for x, y in pairs) else "differ"
 

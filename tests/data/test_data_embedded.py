@@ -3,8 +3,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from ucsearch.data import sample_demand, sample_states
 from ucsearch.errors import InputError
+from ucsearch.lab.data import sample_demand, sample_states
 
 
 def test_sample_is_the_same_everywhere() -> None:

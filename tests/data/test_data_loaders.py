@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ucsearch.data.ett import ETT_COLUMNS
-from ucsearch.data.files import parse_times, read_csv_numbers, read_csv_records, read_parquet
-from ucsearch.data.ltsf import LTSF_SETS, load_ltsf
-from ucsearch.data.m4 import load_m4
-from ucsearch.data.records import Series, SeriesSet, Table, read_only
 from ucsearch.errors import DataError, InputError
+from ucsearch.lab.data.ett import ETT_COLUMNS
+from ucsearch.lab.data.files import parse_times, read_csv_numbers, read_csv_records, read_parquet
+from ucsearch.lab.data.ltsf import LTSF_SETS, load_ltsf
+from ucsearch.lab.data.m4 import load_m4
+from ucsearch.lab.data.records import Series, SeriesSet, Table, read_only
 
 WEEKLY, HORIZON = 359, 13
 
@@ -323,7 +323,7 @@ def parquet(tmp_path: Path, **columns: object) -> Path:
 
 
 def part(path: Path) -> dict[str, np.ndarray]:
-    from ucsearch.data.m4 import _read_parquet_part
+    from ucsearch.lab.data.m4 import _read_parquet_part
 
     return _read_parquet_part(path)
 

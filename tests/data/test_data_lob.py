@@ -5,15 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ucsearch.data.lob import (
-    FI2010_DAYS,
-    FI2010_HORIZONS,
-    load_fi2010,
-    load_lobster,
-    read_fi2010,
-    read_lobster,
-)
 from ucsearch.errors import DataError, InputError
+from ucsearch.lab.data.lob import FI2010_DAYS, FI2010_HORIZONS, load_fi2010, load_lobster, read_fi2010, read_lobster
 
 SAMPLES = 12
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ucsearch.data import (
+from ucsearch.errors import DataError
+from ucsearch.lab.data import (
     ETT_COLUMNS,
     FILES,
     load_ett,
@@ -18,8 +19,7 @@ from ucsearch.data import (
     load_m5,
     resolve,
 )
-from ucsearch.data.resolve import resolve_optional
-from ucsearch.errors import DataError
+from ucsearch.lab.data.resolve import resolve_optional
 
 pytestmark = pytest.mark.data
 

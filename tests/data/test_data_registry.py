@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from ucsearch.data.registry import FILES, datasets, fi2010_name, find, get_file
 from ucsearch.errors import DataError
+from ucsearch.lab.data.registry import FILES, datasets, fi2010_name, find, get_file
 
 
 def test_names_are_unique_and_cover_the_five_sources() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ucsearch.data.registry import Copy, DataFile
-from ucsearch.data.resolve import cache_folder, fetch, resolve, resolve_optional
 from ucsearch.errors import DataError
+from ucsearch.lab.data.registry import Copy, DataFile
+from ucsearch.lab.data.resolve import cache_folder, fetch, resolve, resolve_optional
 
 TEXT = b"date,x\n2020-01-01 00:00:00,1.5\n"
 DIGEST = hashlib.sha256(TEXT).hexdigest()

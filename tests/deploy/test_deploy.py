@@ -16,7 +16,7 @@ pytest.importorskip("prometheus_client")
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-UNITS = ("ucsearch.service", "ucsearch-backup.service", "ucsearch-backup.timer")
+UNITS = ("ucsearch.service",)
 
 
 def exported() -> set[str]:
@@ -25,13 +25,15 @@ def exported() -> set[str]:
 
     found = set()
     for family in Metrics().registry.collect():
-        ends = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}[family.type]
+        ends = {
+            "counter": ("_total",), "gauge": ("",), "info": ("_info",), "histogram": ("_bucket", "_sum", "_count"),
+        }[family.type]  # fmt: skip
         found |= {family.name + end for end in ends}
     return found
 
 
 def metrics_in(text: str) -> set[str]:
-    return set(re.findall(r"\bucsearch_[a-z_]+", text))
+    return set(re.findall(r"\b(?:ucsearch|process)_[a-z_]+", text))
 
 
 def test_every_figure_that_is_drawn_or_watched_exists() -> None:
@@ -48,7 +50,10 @@ def test_every_figure_that_is_drawn_or_watched_exists() -> None:
     drawn = set().union(*map(metrics_in, expressions))
     families = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in drawn}
     # A figure that nobody sees is not worth its price.
-    assert {n.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for n in known} == families
+    ours = {n for n in known if n.startswith("ucsearch_")}
+    assert {n.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for n in ours} == {
+        n for n in families if n.startswith("ucsearch_")
+    }
 
 
 def test_panels_do_not_lie_upon_each_other() -> None:
@@ -66,7 +71,7 @@ def test_panels_do_not_lie_upon_each_other() -> None:
 def test_alerts_lead_to_the_runbook() -> None:
     text = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
     places = re.findall(r"runbook: docs/service\.md#(\S+)", text)
-    assert len(places) == len(re.findall(r"- alert:", text)) == 5
+    assert len(places) == len(re.findall(r"- alert:", text)) == 8
     headings = re.findall(r"^##+ (.*)$", (ROOT / "docs" / "service.md").read_text(), re.M)
     anchors = {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings}
     assert set(places) <= anchors
@@ -84,26 +89,22 @@ def test_yaml_can_be_read(name: str) -> None:
     elif name.endswith("alerts.yaml"):
         rules = [rule for group in found["groups"] for rule in group["rules"]]
         assert all({"alert", "expr", "for", "labels", "annotations"} <= set(rule) for rule in rules)
-        assert len({rule["alert"] for rule in rules}) == len(rules) == 5
+        assert len({rule["alert"] for rule in rules}) == len(rules) == 8
     else:
         assert [job["job_name"] for job in found["scrape_configs"]] == ["ucsearch"]
 
 
-def test_who_asks_on_the_machine_itself_is_among_the_hosts_that_the_page_names() -> None:
-    """Else the image is never healthy behind its proxy, and Prometheus calls somebody."""
-    hosts = re.findall(r"`hosts = (\[.*?\])`", (ROOT / "docs" / "service.md").read_text())
-    assert len(hosts) == 1
-    asked = re.findall(r"http://([^/:]+):8411", (DEPLOY / "Dockerfile").read_text())
+def test_who_watches_asks_the_admin_port(tmp_path: Path) -> None:
+    """The image's HEALTHCHECK, Prometheus, and the page: not the port that a proxy passes on."""
+    from ucsearch.service.config import Server
+
+    own = Server().admin_bind
+    assert re.findall(r"http://([^/]+)/readyz", (DEPLOY / "Dockerfile").read_text()) == [own]
     targets = yaml.safe_load((DEPLOY / "prometheus" / "scrape.yaml").read_text())["scrape_configs"][0]["static_configs"]
-    asked += [target.partition(":")[0] for group in targets for target in group["targets"]]
-    assert len(asked) == 2
-    assert set(asked) <= set(json.loads(hosts[0]))
-
-
-def test_the_nightly_copy_reaches_a_database_on_another_machine() -> None:
-    text = (DEPLOY / "systemd" / "ucsearch-backup.service").read_text()
-    assert "PrivateNetwork" not in text
-    assert re.findall(r"^RestrictAddressFamilies=(.*)$", text, re.M) == ["AF_INET AF_INET6 AF_UNIX"]
+    assert [target for group in targets for target in group["targets"]] == [own]
+    proxy = (DEPLOY / "Caddyfile").read_text()
+    assert re.findall(r"reverse_proxy (\S+)", proxy) == [Server().bind]
+    assert "8412" not in proxy
 
 
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_the_commands_of_units_and_image_are_commands() -> None:
     docker = (DEPLOY / "Dockerfile").read_text()
     calls.append(json.loads(re.findall(r"^CMD (\[.*\])$", docker, re.M)[-1]))
     calls.append(json.loads(re.findall(r"command: (\[\"service\".*\])", (DEPLOY / "compose.yaml").read_text())[0]))
-    assert len(calls) == 4
+    assert len(calls) == 3
     for call in calls:
         command = get_command(app)
         rest = list(call)
@@ -182,6 +183,7 @@ def test_every_test_that_the_page_of_faults_names_is_there() -> None:
 
 
 def test_the_proxy_has_the_limits_that_the_service_leans_on() -> None:
+    from ucsearch.service import run
     from ucsearch.service.config import Limits
 
     text, limits = (DEPLOY / "Caddyfile").read_text(), Limits()
@@ -191,3 +193,32 @@ def test_the_proxy_has_the_limits_that_the_service_leans_on() -> None:
     waits = re.search(r"read_timeout (\d+)s", text)
     assert waits is not None
     assert int(waits[1]) > limits.request_s
+    head = re.search(r"max_header_size (\d+)KB", text)
+    assert head is not None
+    assert int(head[1]) << 10 == run._HEAD
+    idle = re.search(r"idle (\d+)s", text)
+    assert idle is not None
+    assert int(idle[1]) > 0
+    connections = re.search(r"max_conns_per_host (\d+)", text)
+    open_files = re.search(r"^LimitNOFILE=(\d+)$", (DEPLOY / "systemd" / "ucsearch.service").read_text(), re.M)
+    assert connections is not None
+    assert open_files is not None
+    assert 2 * int(connections[1]) < int(open_files[1])
+
+
+def test_the_proxy_removes_what_only_it_may_say() -> None:
+    text = (DEPLOY / "Caddyfile").read_text()
+    named = set(re.findall(r"header_up -(\S+)", text))
+    page = (ROOT / "docs" / "service.md").read_text()
+    assert named == {"X-Remote-User", "X-Remote-Groups"}
+    assert all(name in page for name in named)
+
+
+def test_what_is_held_in_memory_fits_the_memory_that_unit_and_compose_allow() -> None:
+    """A number of two bytes in a body is 32 in memory; 300 MB are the service's own."""
+    from ucsearch.service.config import Limits
+
+    allowed = re.search(r"^MemoryMax=(\d+)G$", (DEPLOY / "systemd" / "ucsearch.service").read_text(), re.M)
+    assert allowed is not None
+    assert "mem_limit: 1g" in (DEPLOY / "compose.yaml").read_text()
+    assert 300e6 + 32 * Limits().held_bytes < int(allowed[1]) * 2**30

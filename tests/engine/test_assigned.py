@@ -132,7 +132,7 @@ def test_a_rival_without_a_value_is_not_beaten() -> None:
     """It was worth 0 in a kernel, so the other action left as proved, and the verifier called the record invalid."""
     states = np.array([(k, x) for k in (0.0, 1.0) for x in VALUES])
     panels = [
-        uc.decide_panel(TASK, states, np.ones((len(states), 1, 1)), uc.Exact(depth=1), engine=engine)
+        uc.decide_panel(TASK, states, np.ones((len(states), 1, 1)), uc.Exact(depth=1), run=uc.Run(engine=engine))
         for engine in ("compiled", "python")
     ]
     fast, plain = ([(d.outcome, d.action, d.reason) for d in panel] for panel in panels)

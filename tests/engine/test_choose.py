@@ -11,11 +11,11 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES, Charge, Clock
-from ucsearch.certificate import members_bound
-from ucsearch.comparators.policies import DelayAwareGreedy
+from ucsearch.certificate.members import bound
 from ucsearch.engine import api, choose
 from ucsearch.engine.api import thread_count
 from ucsearch.engine.compiled import engine
+from ucsearch.lab.comparators.policies import DelayAwareGreedy
 
 CLOCK, BATTERY = TEMPLATES["clock"].task, TEMPLATES["battery"].task
 
@@ -102,19 +102,26 @@ def test_runs_of_known_length(decisions: int, expected: str) -> None:
 
 def test_members_are_bounded_only_where_the_proof_ran_out(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, Any]] = []
-    genuine = members_bound.members_bounds
+    genuine = bound.members_bounds
 
     def watched(*args: Any, **options: Any) -> Any:
         seen.append((options["only"], options["threads"]))
         return genuine(*args, **options)
 
-    monkeypatch.setattr(members_bound, "members_bounds", watched)
+    monkeypatch.setattr(bound, "members_bounds", watched)
     trace = uc.Trace.from_members(np.random.default_rng(3).normal(40.0, 15.0, (3, 2, 3)))
     # The second window starts where few actions are allowed, so its proof ends within the budget.
     states = [Charge(4.0, 0.0), Charge(0.0, 0.0), Charge(4.0, 0.0)]
     policy = uc.UCBeam(depth=3, width=4, risk=0.2, mode="members")
     for budget in (20, 40, 80):
-        found = uc.certify_panel(BATTERY, states, trace, policy, engine="python", kind="bound", node_budget=budget)
+        found = uc.certify_panel(
+            BATTERY,
+            states,
+            trace,
+            policy,
+            run=uc.Run(engine="python"),
+            proof=uc.Proof(kind="bound", node_budget=budget),
+        )
         assert len(found) == 3
     assert seen
     for only, threads in seen:

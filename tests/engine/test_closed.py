@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.dispatch.gate import Reason
+from ucsearch.decision.gate import Reason
 from ucsearch.engine import api, choose
 from ucsearch.engine.compiled import engine as compiled
 from ucsearch.engine.status import Status
@@ -210,7 +210,7 @@ def test_a_tree_is_worth_at_least_the_best_common_plan():
 
 
 def test_certificate_is_exact_for_every_first_action():
-    c = uc.certify(TASK, STATE, TRACE.on_lattice(1.0, 5), closed(risk=0.4), engine="python")
+    c = uc.certify(TASK, STATE, TRACE.on_lattice(1.0, 5), closed(risk=0.4), run=uc.Run(engine="python"))
     assert c.kind == "closed_exact"
     assert c.certificate_pass
     assert c.proved
@@ -234,25 +234,25 @@ def test_certificate_is_exact_for_every_first_action():
 def test_joint_members_and_trees_of_single_paths_say_nothing_of_what_is_learned():
     single = TRACE.declare("tree", node=np.arange(60)[:, None] + np.zeros((1, 5), int))
     for trace in (TRACE, uc.Trace.from_mean([4.0] * 5, [1.0] * 5), single):
-        d = uc.decide(TASK, STATE, trace, closed(), engine="python")
+        d = uc.decide(TASK, STATE, trace, closed(), run=uc.Run(engine="python"))
         assert d.cause is Reason.NO_INFORMATION_STRUCTURE
         assert "on_lattice" in d.sentence
         assert uc.search(TASK, STATE, trace, closed(), engine="python").status is Status.NO_STRUCTURE
-    assert uc.decide(TASK, STATE, single, closed(depth=1), engine="python").released
+    assert uc.decide(TASK, STATE, single, closed(depth=1), run=uc.Run(engine="python")).released
 
 
 def test_a_small_budget_is_a_no_go_and_nothing_is_spent_beyond_it():
     trace = TRACE.on_lattice(1.0, 5)
     need = uc.search(TASK, STATE, trace, closed(), engine="python").expansions
-    d = uc.decide(TASK, STATE, trace, closed(node_budget=need - 1), engine="python")
+    d = uc.decide(TASK, STATE, trace, closed(node_budget=need - 1), run=uc.Run(engine="python"))
     assert d.cause is Reason.NODE_BUDGET
     assert d.certificate.counters["expansions"] < need
-    assert uc.decide(TASK, STATE, trace, closed(node_budget=need), engine="python").released
+    assert uc.decide(TASK, STATE, trace, closed(node_budget=need), run=uc.Run(engine="python")).released
 
 
 def test_words_name_the_opponents_and_the_assumption():
     level = np.repeat(np.arange(8.0)[:, None], 5, axis=1)
-    d = uc.decide(TASK, STATE, uc.Trace.from_members(level).on_lattice(1.0, 8), closed(), engine="python")
+    d = uc.decide(TASK, STATE, uc.Trace.from_members(level).on_lattice(1.0, 8), closed(), run=uc.Run(engine="python"))
     assert d.released
     assert "proved best among " in d.sentence
     assert " sizes offered" in d.sentence
@@ -285,7 +285,7 @@ def test_a_broken_rule_names_its_step_and_action():
         "broken", TASK.state, TASK.actions, TASK.feasible, TASK.step,
         lambda s, a, y, p: math.nan if s.on_hand > 9.0 else 1.0, TASK.fallback, params=TASK.params,
     )  # fmt: skip
-    d = uc.decide(broken, STATE, TRACE.on_lattice(1.0, 5), closed(), engine="python")
+    d = uc.decide(broken, STATE, TRACE.on_lattice(1.0, 5), closed(), run=uc.Run(engine="python"))
     assert d.cause is Reason.TASK_ERROR
     assert "step" in d.sentence
 
@@ -372,11 +372,11 @@ def test_members_mode_dead_ends_name_closed_mode():
         lambda s, a, y, p: a, lambda s, p: -1.0,
     )  # fmt: skip
     trace = uc.Trace.from_members([[-1.0, 0.0], [1.0, 0.0]], coupling="independent")
-    stuck = uc.decide(task, Side(0.0), trace, uc.Exact(depth=2, mode="members"), engine="python")
+    stuck = uc.decide(task, Side(0.0), trace, uc.Exact(depth=2, mode="members"), run=uc.Run(engine="python"))
     assert stuck.cause is Reason.DEAD_END
     assert "No fixed plan keeps the rules for every member" in stuck.sentence
     assert "closed" in stuck.sentence
-    assert uc.decide(task, Side(0.0), trace, closed(depth=2), engine="python").released
+    assert uc.decide(task, Side(0.0), trace, closed(depth=2), run=uc.Run(engine="python")).released
 
 
 def test_check_task_tells_of_states_that_differ_by_rounding():
@@ -400,7 +400,7 @@ def test_re_planning_is_worth_what_policies_gain_over_fixed_plans():
     from itertools import product
 
     trace = uc.Trace.from_members(DEMAND[:6, :3]).declare("independent")
-    c = uc.certify(TASK, STATE, trace, closed(depth=3, fixed_plan=True), engine="python")
+    c = uc.certify(TASK, STATE, trace, closed(depth=3, fixed_plan=True), run=uc.Run(engine="python"))
     law, best = trace.law(), -math.inf
     for plan in product(TASK.actions, repeat=3):
         total = 0.0

@@ -114,14 +114,14 @@ POLICY = uc.Exact(depth=1)
 
 def test_a_rival_whose_value_wraps_around_is_not_passed_over() -> None:
     """16e18 has more than 63 bits: it came out below zero, and the other action left as proved."""
-    made = uc.decide(TASK, State(0.0, 4e9, 4e9), uc.Trace.from_members([[1.0]]), POLICY, engine="compiled")
+    made = uc.decide(TASK, State(0.0, 4e9, 4e9), uc.Trace.from_members([[1.0]]), POLICY, run=uc.Run(engine="compiled"))
     assert made.outcome is uc.Outcome.RELEASED
     assert made.action == 1.0
 
 
 def test_a_rival_that_python_cannot_value_stops_the_window() -> None:
     """Dividing by zero is no 10."""
-    made = uc.decide(TASK, State(12.0, 0.0, 0.0), uc.Trace.from_members([[1.0]]), POLICY, engine="compiled")
+    made = uc.decide(TASK, State(12.0, 0.0, 0.0), uc.Trace.from_members([[1.0]]), POLICY, run=uc.Run(engine="compiled"))
     assert made.outcome is uc.Outcome.FALLBACK
     assert made.reason is uc.Reason.TASK_ERROR
 

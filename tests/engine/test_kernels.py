@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-import ucsearch.comparators  # registers its kernels
+import ucsearch.lab.comparators
 from tests.kit.templates import TEMPLATES
 from ucsearch.engine.arrays import FSet, ISet
 from ucsearch.engine.compiled import cache, engine, loading

@@ -12,7 +12,7 @@ import ucsearch as uc
 from ucsearch.engine.arrays import OutI
 from ucsearch.engine.simulate import Simulator
 from ucsearch.layout import Layout
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.verify import verify_record
 
 
@@ -96,8 +96,8 @@ def signs(value: Any) -> list[float]:
 def test_a_negative_zero_decides_as_zero_does_and_its_record_is_valid(name: str, timed: bool) -> None:
     more = {"step": timed_step} if timed else {}
     rules = task(**more)
-    decision = uc.decide(rules, NEGATIVE, trace(-0.0, name), POLICIES[name], engine="python")
-    plain = uc.decide(task(0.0, **more), PLAIN, trace(0.0, name), POLICIES[name], engine="python")
+    decision = uc.decide(rules, NEGATIVE, trace(-0.0, name), POLICIES[name], run=uc.Run(engine="python"))
+    plain = uc.decide(task(0.0, **more), PLAIN, trace(0.0, name), POLICIES[name], run=uc.Run(engine="python"))
     assert decision.released
     assert plain.released
     assert (decision.action, decision.certificate.plan.score) == (plain.action, plain.certificate.plan.score)

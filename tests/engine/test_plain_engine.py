@@ -63,7 +63,7 @@ def test_the_best_fixed_plan_is_that_of_all_plans(discount: float) -> None:
     members = np.random.default_rng(3).integers(0, 4, (6, 3)).astype(float) + [1.0, 2.0, 9.0]
     trace = uc.Trace.from_members(members).declare("independent")
     policy = uc.Exact(depth=3, mode="closed", fixed_plan=True, discount=discount)
-    found = uc.certify(TASK, S(2.0), trace, policy, engine="python")
+    found = uc.certify(TASK, S(2.0), trace, policy, run=uc.Run(engine="python"))
     best = max(
         sum(discount**h * (10.0 + a * float(members[:, h].mean()) - 0.5 * a * a) for h, a in enumerate(plan))
         for plan in itertools.product(TASK.actions, repeat=3)

@@ -56,7 +56,7 @@ def test_a_message_that_nobody_prints_is_noticed() -> None:
 
 
 def test_reasons_on_the_page_are_reasons() -> None:
-    from ucsearch.dispatch.gate import Reason
+    from ucsearch.decision.gate import Reason
 
     text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\*([a-z]+_?[a-z]+)\*(?!\*)", text.split("**HOLD")[0]))

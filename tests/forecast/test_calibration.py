@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ucsearch.data import sample_demand
 from ucsearch.errors import InputError
 from ucsearch.forecast import (
     Calibration,
@@ -16,6 +15,7 @@ from ucsearch.forecast import (
     crps_ensemble,
     forecast_stream,
 )
+from ucsearch.lab.data import sample_demand
 
 
 def slow_crps(x: np.ndarray, y: float, w: np.ndarray) -> float:

@@ -7,7 +7,6 @@ import pytest
 from numba.core.caching import NullCache
 
 from ucsearch import jit
-from ucsearch.data import Series, sample_demand
 from ucsearch.errors import InputError
 from ucsearch.forecast import (
     PathForecast,
@@ -20,6 +19,7 @@ from ucsearch.forecast import (
     walk_forward_cutoffs,
 )
 from ucsearch.forecast.base import Forecaster
+from ucsearch.lab.data import Series, sample_demand
 
 MODELS = [SeasonalNaive(paths=20), RidgePaths(paths=20), RidgeEnsemble(models=6), Smoothing(paths=20)]
 named = pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)

@@ -7,7 +7,7 @@ import pytest
 
 from ucsearch.errors import InputError
 from ucsearch.forecast import Auto, Smoothing, UnbiasedRidge, crps_ensemble
-from ucsearch.forecast.stopped import stopped_for
+from ucsearch.forecast.cleaning import stopped_for
 
 STREAM = np.uint64(7)
 MARKS = np.arange(60, 110, dtype=np.int64)

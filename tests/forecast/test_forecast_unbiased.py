@@ -7,7 +7,7 @@ import pytest
 
 from ucsearch.errors import InputError
 from ucsearch.forecast import RidgePaths, UnbiasedRidge
-from ucsearch.settings import parse_settings
+from ucsearch.planner.settings import parse_settings
 
 STREAM = np.uint64(7)
 MARKS = np.arange(330, 400, dtype=np.int64)

@@ -201,7 +201,7 @@ def coverage_by_phase(members: np.ndarray, y: np.ndarray, phase: np.ndarray, sea
 
 def test_coverage_by_phase_improves_on_ett(data_dir: Path) -> None:
     """Loads of a transformer, one step ahead with pooled residuals: too narrow at some hours, too wide at others."""
-    from ucsearch.data import load_ett
+    from ucsearch.lab.data import load_ett
 
     worst_before, worst_after = [], []
     table = load_ett("ETTh1", data_dir=data_dir)

@@ -17,7 +17,7 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from ucsearch.engine.simulate import Simulator
-from ucsearch.gym import TaskEnv, TaskVectorEnv
+from ucsearch.lab.gym import TaskEnv, TaskVectorEnv
 
 START = Stock(4.0, (2.0, 2.0), 2.0)
 
@@ -224,7 +224,7 @@ def test_an_action_is_a_whole_number_for_each_window() -> None:
 
 
 def test_built_in_tasks_are_registered_and_pass_the_checker() -> None:
-    from ucsearch.gym.registered import IDS
+    from ucsearch.lab.gym.registered import IDS
 
     for title in IDS:
         env = gymnasium.make(f"ucsearch/{title}-v0", engine="python", length=5)

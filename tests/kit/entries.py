@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ucsearch.records import AuditLog, blob_id, blob_ref, encode_array
-from ucsearch.records.store import SCHEMA
+from ucsearch.records.sqlite import SCHEMA
 
 __all__ = ["altered", "decision", "fill", "with_blob"]
 
@@ -19,7 +19,7 @@ def decision(n: int, **more: Any) -> dict[str, Any]:
     outcome = ("RELEASED", "FALLBACK", "HOLD")[n % 3]
     reason = ("certified", "not_risk_active", "fallback_infeasible")[n % 3]
     return {
-        "schema": "ucsearch.decision/2",
+        "schema": "ucsearch.decision/1",
         "kind": "decision",
         "series": f"SKU-{n // 2:03d}",
         "outcome": outcome,

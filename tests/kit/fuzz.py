@@ -11,7 +11,7 @@ from typing import Any
 from tests.kit.hostile import Case, _digest, decision, exported, genuine_log, override, refusal, resealed, text
 from tests.kit.stories import STORIES, a_row, renamed, rows_with
 
-CODES = frozenset({0, 1, 2, 3, 64})
+VERDICTS = frozenset({"valid", "invalid", "malformed", "weaker", "usage"})
 KINDS = ("beam", "members", "route", "exact", "mcts", "cvar", "closed", "lattice")
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 255, 2**31, 2**40, 2**53, -(2**53), 0.5, -0.5, 1e-308, 1e-9, 1e9, 1e300,
@@ -26,7 +26,7 @@ def mutated(seed: int) -> Case:
     make = rng.choice(
         (_records, _records, _records, _lines, _bytes, _log_pages, _log_bytes, _stories, _stories, _stories)
     )
-    return Case(f"{make.__name__} {seed}", make(rng), CODES)
+    return Case(f"{make.__name__} {seed}", make(rng), VERDICTS)
 
 
 # -------------------------------------------------------------------- records whose seals fit

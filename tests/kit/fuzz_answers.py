@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tests.kit.fuzz_json import MARK
-from ucsearch.service.problems import CODES, MEDIA
+from ucsearch.service.errors import CODES, MEDIA
 
 __all__ = ["CLOSED", "Answer", "Declared", "needed_role", "wrong_with"]
 

@@ -10,6 +10,7 @@ import copy
 import hashlib
 import json
 import math
+import re
 import sqlite3
 import struct
 import tempfile
@@ -24,10 +25,10 @@ from typing import Any, NamedTuple
 import ucsearch as uc
 from ucsearch.records import AuditLog, seal
 from ucsearch.records import canonical as writer
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.tasks import LeadTimeInventory
 
-VALID, INVALID, MALFORMED, WEAKER, USAGE = 0, 1, 2, 3, 64
+VALID, INVALID, MALFORMED, WEAKER, USAGE = "valid", "invalid", "malformed", "weaker", "usage"
 BUDGET = 5_000  # nodes a case may take
 ADDRESS = "ucsearch.planning.objects:LeadTimeInventory"
 Record = dict[str, Any]
@@ -38,9 +39,16 @@ class Case(NamedTuple):
 
     name: str
     data: bytes
-    codes: frozenset[int]
+    verdicts: frozenset[str]
     checkpoint: bytes | None = None
     arguments: tuple[str, ...] = ()
+
+
+def worst(code: int, output: str) -> str:
+    """The worst verdict of a run, by its exit code and its last line."""
+    if code == 1:
+        return INVALID if re.search("[0-9] invalid", output) else WEAKER
+    return {0: VALID, 2: MALFORMED if "malformed" in output else USAGE}.get(code, "error")
 
 
 # -------------------------------------------------------------------- genuine ones
@@ -72,7 +80,7 @@ def decision(kind: str) -> tuple[Record, dict[str, bytes]]:
         policy,
         params=config.params(),
         gate=gate,
-        engine="python",
+        run=uc.Run(engine="python"),
         now=datetime(2026, 1, 1, tzinfo=UTC),
     )
     sizes = json.dumps({"order_sizes": [0.0, 1.0, 2.0, 3.0]}, separators=(",", ":")).encode().hex()
@@ -84,11 +92,13 @@ def override(target: Record, **values: Any) -> Record:
         "schema": "ucsearch.override/1",
         "kind": "override",
         "overrides": target["id"],
+        "entry": 1,
         "digest": _digest(target),
         "who": "A. Planner",
         "why": "strike",
         "action": 0.0,
-        "feasible": True,
+        "label": target["task"]["labels"][0] if "task" in target else "",
+        "off_grid": False,
         "at": "2026-01-01T00:00:00+00:00",
         "series": target["series"],
     }
@@ -99,7 +109,7 @@ def refusal(**values: Any) -> Record:
     settings = decision("beam")[0]["gate"]["settings"]
     outcome = {
         "outcome": "HOLD",
-        "reason": "fallback_infeasible",
+        "reason": "invalid_trace",
         "cause": "invalid_trace",
         "pass_kind": "",
         "sentence": "",
@@ -115,6 +125,7 @@ def refusal(**values: Any) -> Record:
         "schema": "ucsearch.refusal/1",
         "kind": "refusal",
         "series": "A-1",
+        "task": {**decision("beam")[0]["task"], "actions": [], "labels": []},
         "gate": {"settings": settings, "now": ""},
         "outcome": {**outcome, **values},
         "versions": decision("beam")[0]["versions"],
@@ -146,8 +157,7 @@ def exported(*records: tuple[Any, dict[str, bytes]]) -> list[Record]:
         line: Record = json.loads(_template())
         own = _digest(record)
         link = bytes.fromhex(head) + seq.to_bytes(8, "big") + bytes.fromhex(own)
-        if "previous" in line:
-            line["previous"] = head
+        line["previous"] = head
         head = _hash("audit-head/1", link)
         texts = {name: b64encode(data).decode("ascii") for name, data in blobs.items()}
         line |= {"seq": seq, "record": record, "digest": own, "head": head, "written_at": None, "blobs": texts}
@@ -184,16 +194,16 @@ BAD, FALSE, OPEN = {MALFORMED}, {INVALID}, {INVALID, WEAKER}
 BIG = 2**53
 
 # kind of decision, place, value, codes
-EDITS: list[tuple[str, str, Any, set[int]]] = [
+EDITS: list[tuple[str, str, Any, set[str]]] = [
     *[
         ("beam", "schema", value, BAD)
-        for value in ("", "ucsearch.decision/3", None, 1, [], {}, "ucsearch.decision/2\0")
+        for value in ("", "ucsearch.decision/3", None, 1, [], {}, "ucsearch.decision/1\0")
     ],
     *[("beam", "kind", value, BAD) for value in ("", "decree", None, ["decision"], "Decision")],
     *[("beam", "task", value, BAD) for value in (None, [], "x", 1)],
     *[("beam", "task.actions", value, FALSE | BAD) for value in ([], [1.0] * 5000, [None] * 4, [1e308] * 4, "", {})],
     *[("beam", "task.labels", value, FALSE | BAD) for value in ([], ["\u202e"] * 4, ["x" * 100_000] * 4, [1], None)],
-    *[("beam", "task.source_hash", value, FALSE | BAD) for value in ("", "0" * 64, "G" * 64, None, "0" * 100_000)],
+    *[("beam", "task.rules", value, FALSE | BAD) for value in ("", "0" * 64, "G" * 64, None, "0" * 100_000)],
     *[("beam", "inputs.state", value, FALSE | BAD) for value in ([], [1e308] * 4, [-1.0] * 4, [0.0] * 100_000, [None])],
     *[("beam", "inputs.state_lengths", value, FALSE | BAD) for value in ([], [BIG] * 3, [0, 10**9, 0], [-1], [0.5])],
     *[("beam", "inputs.params", lambda p, x=x: [x] * len(p), OPEN | BAD) for x in (0.0, -1.0, 1e308, 1e-308, 1e300)],
@@ -289,7 +299,7 @@ def coded(data: bytes) -> str:
     return f"{ADDRESS}_{data.hex()}"
 
 
-NAMES: list[tuple[str, set[int]]] = [
+NAMES: list[tuple[str, set[str]]] = [
     *[
         (name, {USAGE})
         for name in (
@@ -300,8 +310,8 @@ NAMES: list[tuple[str, set[int]]] = [
             "builtins:exec",
             "ucsearch.verify.trust:tasks",
             "ucsearch.cli.main:app",
-            "ucsearch.tasks.inventory:np",
-            "ucsearch.tasks.inventory:LeadTimeInventory.__init__",
+            "ucsearch.tasks.inventory.record:np",
+            "ucsearch.tasks.inventory.record:LeadTimeInventory.__init__",
             f"{ADDRESS}_zz",
             f"{ADDRESS}_7b",
             coded(b"[]"),
@@ -310,7 +320,7 @@ NAMES: list[tuple[str, set[int]]] = [
             coded(b"[" * 5000),
             named(lead_time=1e308),
             named(order_sizes=[math.nan]),
-            "ucsearch.tasks.inventory:rules./tmp/evil.so",
+            "ucsearch.tasks.inventory.record:rules./tmp/evil.so",
             "\0:\0",
             named(nothing=1),
             "../evil:task",
@@ -373,7 +383,7 @@ def recalibrated(
     return with_blobs(change)
 
 
-RECALIBRATED: list[tuple[str, Callable[[], tuple[Record, dict[str, bytes]]], set[int]]] = [
+RECALIBRATED: list[tuple[str, Callable[[], tuple[Record, dict[str, bytes]]], set[str]]] = [
     ("eight paths", lambda: recalibrated(_blob((8, 3), _floats(*[0.0] * 24))), FALSE),
     ("two paths", lambda: recalibrated(_blob((2, 3), _floats(*[0.0] * 6))), FALSE),
     ("endless paths of no steps", lambda: recalibrated(_blob((2**50, 0), b""), _blob((1, 2, 0, 1), b"")), BAD | FALSE),
@@ -388,7 +398,7 @@ RECALIBRATED: list[tuple[str, Callable[[], tuple[Record, dict[str, bytes]]], set
     ("no season", lambda: recalibrated(_blob((8, 3), _floats(*[0.0] * 24)), season=0), FALSE),
 ]
 
-ARRAYS: list[tuple[str, dict[str, bytes], set[int]]] = [
+ARRAYS: list[tuple[str, dict[str, bytes], set[str]]] = [
     ("empty", {"members": b""}, BAD),
     ("no header", {"members": b"UCBLOB"}, BAD),
     ("another magic", {"members": b"NUMPY\1\2\0" + b"\0" * 56}, BAD),
@@ -458,10 +468,11 @@ def others() -> Iterator[Case]:
             ({"overrides": "x"}, BAD),
             ({"overrides": None}, BAD),
             ({"digest": "0" * 64}, FALSE),
-            ({"action": 1e308}, FALSE | {VALID}),
-            ({"action": "nothing"}, FALSE),
+            ({"action": 1e308}, FALSE),
+            ({"action": "nothing"}, BAD),
             ({"action": True}, BAD),
-            ({"action": [0.0]}, BAD),
+            ({"action": [0.0]}, FALSE),
+            ({"action": []}, BAD),
             ({"at": "0001-01-01T00:00:00+23:59"}, {VALID} | FALSE),
             ({"at": "now"}, FALSE),
             ({"at": 5}, BAD),
@@ -469,6 +480,8 @@ def others() -> Iterator[Case]:
             ({"who": " "}, FALSE),
             ({"who": None}, BAD),
             ({"feasible": False}, BAD),
+            ({"off_grid": True}, FALSE),
+            ({"label": "x"}, FALSE),
             ({"series": "other"}, FALSE),
             ({"more": 1}, BAD),
             ({"kind": "overrule"}, BAD),
@@ -496,7 +509,7 @@ def others() -> Iterator[Case]:
             ({}, {VALID}),
             ({"outcome": "RELEASED"}, BAD),
             ({"fallback_feasible": True}, {VALID} | FALSE),
-            ({"action": 1.0}, FALSE),
+            ({"action": 1.0}, BAD),
             ({"cause": "none"}, BAD),
             ({"regret_bound": 0.0}, BAD),
             ({"sentence": "\x1b[2J\u202e"}, {VALID}),
@@ -594,8 +607,7 @@ def lines() -> Iterator[Case]:
     yield case("a name of a megabyte", text({**first, "blobs": {"x" * 1_000_000: ""}}), MALFORMED)
     for name in sorted(first):
         lacking = {k: v for k, v in first.items() if k != name}
-        # The first version's lines have no `previous`; the first of them follows from nothing.
-        yield case(f"without {name}", text(lacking), *({VALID, WEAKER} if name == "previous" else {MALFORMED, INVALID}))
+        yield case(f"without {name}", text(lacking), MALFORMED, INVALID)
     bare = writer.canonical(decision("beam")[0])
     yield case("a bare record", bare, MALFORMED)
     yield case("a bare record between", one + bare + b"\n" + text(second), MALFORMED, INVALID)
@@ -734,7 +746,7 @@ OPENED, SQL = "PRAGMA writable_schema = ON", "UPDATE sqlite_master SET sql ="
 ROOT = "UPDATE sqlite_master SET rootpage"
 RECURSION = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n"
 REST = "'' AS id, '' AS digest, '' AS head, NULL AS written_at"
-STATEMENTS: list[tuple[str, tuple[str, ...], set[int]]] = [
+STATEMENTS: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("triggers and indexes dropped", (), {VALID}),
     (
         "a view that recurses",

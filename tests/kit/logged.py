@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import ucsearch as uc
+from ucsearch.decision import Filing
 
 WHERE = "tests.kit.logged:tank"
 TRACE = ((3.0, 4.0), (9.0, 12.0))  # (J, H)
@@ -43,10 +44,20 @@ tank = uc.Task(
 )  # fmt: skip
 
 
-def decide(log: Any, level: float = 10.0, trace: Any = TRACE, series: str = "A", **more: Any) -> Any:
+def decide(
+    log: Any, level: float = 10.0, trace: Any = TRACE, series: str = "A", request: Any = None, **more: Any
+) -> Any:
     """One decision of the tank in the log."""
     policy = uc.Exact(depth=2, risk=0.5)
-    return uc.decide(tank, Tank(level), trace, policy, engine="python", log=log, series=series, where=WHERE, **more)
+    return uc.decide(
+        tank,
+        Tank(level),
+        trace,
+        policy,
+        run=uc.Run(engine="python"),
+        log=Filing(log, series=series, where=WHERE, request=request),
+        **more,
+    )
 
 
 def refuse(log: Any, level: float = 10.0, series: str = "A") -> Any:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from scripts.golden_runs import smaller
-from ucsearch.certificate import members_bound
+from ucsearch.certificate.members import bound
 from ucsearch.engine import api
-from ucsearch.evaluation.job import Job
-from ucsearch.evaluation.run import Run, evaluate
-from ucsearch.evaluation.suite import Suite, load_suite
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.run import Run, evaluate
+from ucsearch.lab.suites.suite import Suite, load_suite
 from ucsearch.records.canonical import loads
 
 __all__ = ["begun", "plain_engine", "run_of", "shared_run", "smaller"]
@@ -28,7 +28,7 @@ def plain_engine() -> Iterator[None]:
     """Within, every search is the plain engine's: the same bytes, and a third faster than kernel text without numba."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(api, "choose_kernel", lambda *args: None)
-        patch.setattr(members_bound, "choose_kernel", lambda *args: None)
+        patch.setattr(bound, "choose_kernel", lambda *args: None)
         yield
 
 

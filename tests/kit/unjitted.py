@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numba.core import config
 
-from ucsearch.engine import graph, simulate
+from ucsearch.engine import reachable, simulate
 from ucsearch.engine.compiled import engine
 from ucsearch.engine.compiled.loading import Loaded
 
@@ -33,7 +33,7 @@ def plain_kernels() -> Iterator[None]:
         patch.setattr(engine, "_key", lambda layout, settings: (*key_of(layout, settings), "text"))
         patch.setattr(engine, "load_or_compile", _load)
         patch.setattr(simulate, "load_or_compile", _load)
-        patch.setattr(graph, "load_or_compile", _load)
+        patch.setattr(reachable, "load_or_compile", _load)
         yield
 
 

@@ -6,7 +6,7 @@ What a process that dies leaves is the same. That the product does wait is shown
 
 from __future__ import annotations
 
-from ucsearch.records import store
+from ucsearch.records import sqlite as store
 
 __all__ = ["SYNCED", "do_not_sync"]
 

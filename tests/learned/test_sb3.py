@@ -23,13 +23,13 @@ from stable_baselines3.common.vec_env import VecCheckNan, VecFrameStack, VecMoni
 
 from tests.kit.templates import Stock, stock
 from ucsearch.errors import DataError, InputError
-from ucsearch.gym import TaskEnv, TaskVectorEnv
-from ucsearch.inventory.instances import load_instance
-from ucsearch.learned import NetworkPolicy
-from ucsearch.learned.boundary import LearnedPolicy, train_network
-from ucsearch.learned.lost_sales import NetworkOrders, lost_sales_windows, train_lost_sales
-from ucsearch.learned.sb3 import SB3Policy, train_dqn, train_ppo
-from ucsearch.learned.sb3_env import Windows
+from ucsearch.lab.gym import TaskEnv, TaskVectorEnv
+from ucsearch.lab.learned import NetworkPolicy
+from ucsearch.lab.learned.boundary import LearnedPolicy, train_network
+from ucsearch.lab.learned.lost_sales import NetworkOrders, lost_sales_windows, train_lost_sales
+from ucsearch.lab.learned.sb3 import SB3Policy, train_dqn, train_ppo
+from ucsearch.lab.learned.sb3_env import Windows
+from ucsearch.replay.classics.instances import load_instance
 
 START = Stock(4.0, (2.0, 2.0), 2.0)
 TRAIN = [train_dqn, train_ppo]

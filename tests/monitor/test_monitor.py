@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,14 +176,14 @@ def test_settings_are_checked(bad: dict[str, object]) -> None:
 
 
 def test_a_picture_of_the_evidence_holds_few_points_and_keeps_the_peaks() -> None:
-    from ucsearch.monitor.past import MOST, Past
+    from ucsearch.monitor.streams import POINTS, Past
 
     past, peak = Past(), 1_000.0
     assert past.curve() == ()
-    for i in range(10 * MOST + 7):
+    for i in range(10 * POINTS + 7):
         past.add(peak if i == 333 else 1.0)
         numbers = [x for x, _ in past.curve()]
-        assert len(numbers) <= MOST
+        assert len(numbers) <= POINTS
         assert numbers[-1] == i + 1  # the last point is the last outcome
         assert numbers == sorted(set(numbers))
     assert max(v for _, v in past.curve()) == peak
@@ -218,3 +219,66 @@ def test_who_looks_on_is_not_disturbed_by_outcomes_that_come_meanwhile() -> None
     watched.ranks.extend([Meanwhile((0.4, 0.5)), (0.96, 0.98)])
     assert watched.coverage == 0.5
     assert sum(watched.histogram()) == 3
+
+
+# What one series does to all, and what a trip is about
+
+
+def ranked(rng: Any, level: float, spread: float, size: int = 60) -> tuple[float, float]:
+    """Where an outcome fell among the members of an honest forecast around 0, when it comes from elsewhere."""
+    return rank_of(rng.normal(size=size).tolist(), float(level + spread * rng.normal()))
+
+
+def test_one_bad_series_in_ten_leaves_the_pool_calm() -> None:
+    """It trips on its own, and from then on it is not in the pool: nine calm ones go on being released."""
+    rng = np.random.default_rng(4)
+    monitor = Monitor()
+    for _ in range(400):
+        calm = [(f"S{i}", *ranked(rng, 0.0, 1.0)) for i in range(9)]
+        monitor.period([("bad", *ranked(rng, 3.0, 1.0)), *calm])
+    assert monitor.status("bad").tripped
+    assert not monitor.status().tripped
+    assert monitor.status().evidence < 1_000.0
+    assert not any(monitor.status(f"S{i}").tripped for i in range(9))
+    assert not monitor.blocked("S1")
+    assert monitor.blocked("bad")
+
+
+def test_a_series_that_is_armed_again_is_in_the_pool_again() -> None:
+    monitor = Monitor(Settings(within=4, probation=3, calm=1.0))
+    while not monitor.has_tripped("A"):
+        monitor.period([("A", 0.98, 1.0), ("B", 0.4, 0.5)])
+    assert not monitor.has_tripped("B")
+    before = monitor.status().outcomes
+    monitor.period([("A", 0.98, 1.0)])  # nobody is left in it
+    assert monitor.status().outcomes == before
+    monitor.rearm("A", why="looked at it")
+    monitor.period([("A", 0.4, 0.5)])
+    assert monitor.status().outcomes == before + 1
+
+
+@pytest.mark.parametrize(
+    ("level", "spread", "about"),
+    [
+        (4.0, 1.0, "forecasts too low"), (-4.0, 1.0, "forecasts too high"), (1.0, 1.0, "forecasts too low"),
+        (0.0, 2.5, "spread too narrow"), (0.0, 1.5, "spread too narrow"),
+    ],
+)  # fmt: skip
+def test_bias_is_called_bias_and_a_narrow_spread_a_narrow_spread(level: float, spread: float, about: str) -> None:
+    """Outcomes far on one side win bets on a wider spread too: forecasts times 0.6 were called too narrow."""
+    right = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        monitor = Monitor()
+        while not monitor.status("A").tripped:
+            monitor.period([("A", *ranked(rng, level, spread))])
+        right += monitor.status("A").about == about
+    assert right >= (20 if level else 18)
+
+
+def test_bias_of_all_series_is_what_the_pool_says() -> None:
+    rng = np.random.default_rng(8)
+    monitor = Monitor()
+    while not monitor.status().tripped:
+        monitor.period([(f"S{i}", *ranked(rng, 2.5, 1.0)) for i in range(10)])
+    assert monitor.status().about == "forecasts too low"

@@ -14,7 +14,7 @@ from tests.conformance.test_engines import random_panel
 from tests.kit.brute import Enumeration, enumerate_paths
 from tests.kit.counts import some
 from tests.kit.problems import random_problem
-from ucsearch.certificate.api import _select
+from ucsearch.certificate.evidence import _select
 
 # (template, mode, engine, windows, kind). "compiled" runs the text of kernels, which is slower than the plain engine.
 CASES = [
@@ -110,8 +110,8 @@ def test_a_pass_implies_optimality_and_a_release_bounds_regret(
         gate = uc.Gate(risk_active=bool(rng.integers(0, 4) == 0))
         result = uc.decide_panel(
             panel["task"], panel["states"], panel["traces"], policy, params=panel["params"], actions=panel["actions"],
-            engine=engine, gate=gate, threads=1,
-            kind="oracle" if kind == "oracle" or isinstance(policy, uc.ConstrainedBeam) else "auto",
+            run=uc.Run(engine=engine, threads=1), gate=gate,
+            proof=uc.Proof(kind="oracle" if kind == "oracle" or isinstance(policy, uc.ConstrainedBeam) else "auto"),
         )  # fmt: skip
         for w in range(group):
             params = None
@@ -162,7 +162,9 @@ def test_a_gate_without_conditions_refuses() -> None:
     panel = random_panel(rng, "clock", "mean", 3)
     gate = uc.Gate(certificate=False)
     policy = uc.UCBeam(depth=1, width=4)
-    result = uc.decide_panel(panel["task"], panel["states"], panel["traces"], policy, gate=gate, engine="python")
+    result = uc.decide_panel(
+        panel["task"], panel["states"], panel["traces"], policy, gate=gate, run=uc.Run(engine="python")
+    )
     assert not any(result[w].released for w in range(3))
 
 
@@ -171,7 +173,9 @@ def test_an_exact_policy_is_its_own_proof(mode: str) -> None:
     """The claims are those of a wide beam, and only what the policy did not do itself is counted on top."""
     for seed in range(10):
         problem = random_problem(np.random.default_rng(seed), "stock", mode)
-        given: dict[str, Any] = dict(params=problem.params, actions=problem.actions, engine="python", kind="bound")
+        given: dict[str, Any] = dict(
+            params=problem.params, actions=problem.actions, run=uc.Run(engine="python"), proof=uc.Proof(kind="bound")
+        )
         own = uc.certify(problem.task, problem.state, problem.trace, uc.Exact(depth=3, mode=mode), **given)
         beam = uc.UCBeam(depth=3, width=64, mode=mode)
         other = uc.certify(problem.task, problem.state, problem.trace, beam, **given)

@@ -31,10 +31,10 @@ from tests.kit.brute import Enumeration, enumerate_paths
 from tests.kit.problems import random_problem
 from ucsearch.errors import UCSearchError
 from ucsearch.records import Checkpoint, seal
-from ucsearch.records.blobs import blob_id, decode_array, encode_array
+from ucsearch.records.arrays import blob_id, decode_array, encode_array
 from ucsearch.records.canonical import canonical
 from ucsearch.records.chain import GENESIS, entry_digest, next_head
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.verify import Verdict, verify_file, verify_record
 
 Path_ = tuple[str | int, ...]
@@ -116,7 +116,7 @@ def case(n: int) -> Case:
     decision = uc.decide(
         problem.task, problem.state, trace, random_policy(rng, len(problem.task.actions), mode), gate=random_gate(rng),
         now=datetime.fromisoformat("2026-01-01T00:30:00+00:00"), params=problem.params, actions=problem.actions,
-        eps_m=float(rng.choice([0.0, 0.0, 0.1])), engine="python",
+        proof=uc.Proof(eps_m=float(rng.choice([0.0, 0.0, 0.1]))), run=uc.Run(engine="python"),
     )  # fmt: skip
     record, blobs = decision_record(decision, series=f"S{n}")
     return record, blobs, problem.task
@@ -236,8 +236,11 @@ def planned_again(r: dict[str, Any], blobs: dict[str, bytes], task: uc.Task) -> 
     decision = uc.decide(
         **planner_inputs(r, blobs, task), policy=kind(**options), gate=uc.Gate(**g["settings"]),
         now=datetime.fromisoformat(g["now"]) if g["now"] else None, calibration=uc.Calibration(**figures),
-        kind=s["kind"] if not options.get("protect") and s["policy"] != "ConstrainedBeam" else "auto",
-        eps_m=float(s["eps_m"]), node_budget=s["proof_budget"], engine="python",
+        proof=uc.Proof(
+            kind=s["kind"] if not options.get("protect") and s["policy"] != "ConstrainedBeam" else "auto",
+            eps_m=float(s["eps_m"]), node_budget=s["proof_budget"],
+        ),
+        run=uc.Run(engine="python"),
     )  # fmt: skip
     return decision_record(decision)[0]
 

@@ -11,8 +11,8 @@ import pytest
 import ucsearch as uc
 from tests.kit.counts import some
 from tests.kit.templates import TEMPLATES
-from ucsearch.certificate.members_bound import MembersBounds, members_bounds
-from ucsearch.certificate.members_dual import admissible_weights, score_of
+from ucsearch.certificate.members.bound import MembersBounds, members_bounds
+from ucsearch.certificate.members.dual import admissible_weights, score_of
 from ucsearch.spreads import NUMBERS, SPREADS
 
 # ---------------------------------------------------------------- independent arithmetic

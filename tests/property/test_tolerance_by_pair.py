@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ucsearch as uc
 from tests.kit.counts import some
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.verify import verify_record
 
 M, D = 3, 3
@@ -126,7 +126,9 @@ def test_a_pass_is_true_by_rational_arithmetic(data: Any) -> None:
     table, depth = data.draw(tables())
     policy = data.draw(policies(depth))
     kind = data.draw(st.sampled_from(["oracle", "auto"]))
-    decision = uc.decide(TASK, At(0.0, 0.0), TRACE, policy, params=table, engine="python", kind=kind)
+    decision = uc.decide(
+        TASK, At(0.0, 0.0), TRACE, policy, params=table, run=uc.Run(engine="python"), proof=uc.Proof(kind=kind)
+    )
     c = decision.certificate
     assert c is not None
     truth, chosen = values(table, policy), c.action_index
@@ -166,7 +168,8 @@ def test_another_currency_changes_no_decision_and_no_claim(data: Any, power: int
         policy, other = (type(p)(**{**vars(p), "mode": "scores", "spread": None, "risk": 0.5}) for p in (policy, other))
     budget = data.draw(st.sampled_from([2_000_000, 4]))
     more: dict[str, Any] = dict(
-        engine="python", kind=data.draw(st.sampled_from(["oracle", "bound"])), node_budget=budget
+        run=uc.Run(engine="python"),
+        proof=uc.Proof(kind=data.draw(st.sampled_from(["oracle", "bound"])), node_budget=budget),
     )
     much = Table(
         tuple(x * factor for x in table.base), tuple(x * factor for x in table.slope), table.sunk * factor, table.last

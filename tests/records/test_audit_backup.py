@@ -160,10 +160,10 @@ def test_what_lies_in_the_way_is_left_alone(tmp_path: Path) -> None:
 def test_a_copy_that_differs_gets_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.db"
     fill(path, 3)
-    monkeypatch.setattr(backup, "find_head", lambda reader, count: "0" * 64)
+    monkeypatch.setattr(AuditReader, "head_after", lambda self, count: "0" * 64)
     with pytest.raises(RecordError, match="not the log's"):
         backup.backup(path, tmp_path / "copy.db")
-    monkeypatch.setattr(backup, "find_head", lambda reader, count: reader.get(count).head)
+    monkeypatch.setattr(AuditReader, "head_after", lambda self, count: self.get(count).head)
     bad = ChainReport(0, "", "corrupt", None, None, "broken")
     monkeypatch.setattr(AuditReader, "verify", lambda self, checkpoint=None: bad)
     with pytest.raises(RecordError, match="broken"):

@@ -18,14 +18,15 @@ import pytest
 
 from tests.kit.unsynced import SYNCED
 from ucsearch.records import AuditReader
-from ucsearch.records.store import PAGE_SIZE, SCHEMA
+from ucsearch.records.sqlite import PAGE_SIZE, SCHEMA
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs fork and SIGKILL")
 
 # One process forks the writers, so that each costs milliseconds and not an interpreter's start.
 NURSERY = """
 import json, os, random, signal, sys
-from ucsearch.records import AuditLog, AuditReader, blob_id, blob_ref, store
+from ucsearch.records import AuditLog, AuditReader, blob_id, blob_ref
+from ucsearch.records import sqlite as store
 
 # The kernel keeps what a dead process wrote, synced or not: kills come between statements, not in waits for the disk.
 store.PRAGMAS = (*store.PRAGMAS, "PRAGMA synchronous = OFF")
@@ -37,7 +38,7 @@ def write(run, pipe, rng, steps):
     log = AuditLog(path, timeout_s=60)
     if steps:  # die by one's own hand, at the start of a certain statement
         seen = iter(range(1, steps))
-        log._connection.set_trace_callback(lambda sql: next(seen, 0) or os.kill(os.getpid(), signal.SIGKILL))
+        log.store._connection.set_trace_callback(lambda sql: next(seen, 0) or os.kill(os.getpid(), signal.SIGKILL))
     for batch in range(10_000):
         size = rng.choice((1, 1, 3, 40))
         records = [
@@ -110,7 +111,7 @@ def test_no_acknowledged_decision_is_lost_when_writers_are_killed(tmp_path: Path
 
 TRACED = """
 import os, sys
-from ucsearch.records import AuditLog, store
+from ucsearch.records import AuditLog, sqlite as store
 if sys.argv[2] == "careless":
     store.PRAGMAS = (*store.PRAGMAS, "PRAGMA synchronous = NORMAL")
 record = lambda n: {"schema": "s", "kind": "decision", "n": n}

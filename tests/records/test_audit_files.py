@@ -25,15 +25,15 @@ from ucsearch.records import (
     blob_id,
     blob_ref,
     encode_array,
-    store,
 )
+from ucsearch.records import sqlite as store
 
 
 def decision(n: int, **more: Any) -> dict[str, Any]:
     outcome = ("RELEASED", "FALLBACK", "HOLD")[n % 3]
     reason = ("certified", "not_risk_active", "fallback_infeasible")[n % 3]
     return {
-        "schema": "ucsearch.decision/2",
+        "schema": "ucsearch.decision/1",
         "kind": "decision",
         "series": f"SKU-{n // 2:03d}",
         "outcome": outcome,
@@ -219,7 +219,7 @@ def test_a_failed_commit_gives_no_receipt(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with AuditLog(path) as log:
         log.append(decision(0))
-        real = log._connection
+        real = log.store._connection
 
         class Failing:
             in_transaction = property(lambda self: real.in_transaction)
@@ -239,10 +239,10 @@ def test_a_failed_commit_gives_no_receipt(tmp_path: Path) -> None:
                 return result
 
         for word in ("BEGIN", "SELECT", "INSERT INTO blobs", "INSERT INTO entries", "COMMIT"):
-            log._connection = Failing(word)  # type: ignore[assignment]
+            log.store._connection = Failing(word)  # type: ignore[assignment]
             with pytest.raises(RecordError, match="disk I/O error; nothing counts as recorded"):
                 log.append(*with_blob(1))
-            log._connection = real
+            log.store._connection = real
             assert log.count() == 1
             assert not real.in_transaction
         assert log.append(*with_blob(1)).seq == 2
@@ -256,7 +256,7 @@ def test_an_interrupt_gives_no_receipt(tmp_path: Path, monkeypatch: pytest.Monke
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(log, "_insert_blobs", interrupted)
+            patch.setattr("ucsearch.records.log._insert_blobs", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 log.append(decision(0))
         assert log.count() == 0
@@ -309,7 +309,7 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
     with AuditReader(path) as reader:
         assert not hasattr(reader, "append")
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            reader._connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
+            reader.store._connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
 
 
 def test_what_is_no_log_is_refused_and_left_alone(tmp_path: Path) -> None:

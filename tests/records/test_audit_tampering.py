@@ -299,8 +299,8 @@ def test_an_override_must_come_after_its_decision(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with AuditLog(path) as log:
         log.append_batch([decision(0), decision(1), decision(2)])
-    early = {"schema": "s", "kind": "override", "who": "a", "why": "b", "action": 1, "feasible": True}
-    body = canonical(seal(early | {"overrides": record_id(decision(2))})).decode()
+    early = {"schema": "s", "kind": "override", "who": "a", "why": "b", "action": 1, "off_grid": False}
+    body = canonical(seal(early | {"overrides": record_id(decision(2)), "entry": 3})).decode()
     altered(path, ("UPDATE entries SET body = ? WHERE seq = 2", (body,)))
     rechain(path)
     report = verified(path)

@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from tests.kit.counts import some
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.blobs import (
-    blob_id,
-    blob_ref,
-    blob_shape,
-    decode_array,
-    decode_floats,
-    encode_array,
-)
+from ucsearch.records.arrays import blob_id, blob_ref, blob_shape, decode_array, decode_floats, encode_array
 
 
 def by_hand(shape: tuple[int, ...], values: list[float]) -> bytes:

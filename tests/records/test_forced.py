@@ -9,9 +9,10 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.logged import decide, new_log, tank
+from ucsearch.decision import Filing
 from ucsearch.errors import InputError, RecordError
-from ucsearch.pipeline.numbers import read_number
-from ucsearch.records.judge import NotAllowed
+from ucsearch.planner.files.numbers import read_number
+from ucsearch.records.overrides import NotAllowed
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.verify import verify_file
 
@@ -66,7 +67,9 @@ def test_an_override_off_the_unit_needs_force(tmp_path: Path, action: float, why
     stock = LeadTimeInventory(order_sizes=(0.0, 10.0, 20.0), lead_time=1)
     trace, task = uc.Trace.from_members([[3.0, 4.0]]), stock.task()
     with new_log(tmp_path) as log:
-        uc.decide(task, stock.state(5.0), trace, uc.Exact(depth=2), engine="python", log=log, series="A")
+        uc.decide(
+            task, stock.state(5.0), trace, uc.Exact(depth=2), run=uc.Run(engine="python"), log=Filing(log, series="A")
+        )
         with pytest.raises(NotAllowed, match=why):
             log.override(1, task=task, action=action, **WORDS)
         log.override(1, task=task, action=action, force=True, **WORDS)
@@ -78,8 +81,10 @@ def test_the_verifier_refuses_what_is_off_the_unit_without_the_mark(
 ) -> None:
     stock = LeadTimeInventory(order_sizes=(0.0, 10.0, 20.0), lead_time=1)
     trace, task = uc.Trace.from_members([[3.0, 4.0]]), stock.task()
-    monkeypatch.setattr("ucsearch.records.judge._off_unit", lambda *given: "")
+    monkeypatch.setattr("ucsearch.records.overrides._off_unit", lambda *given: "")
     with new_log(tmp_path) as log:
-        uc.decide(task, stock.state(5.0), trace, uc.Exact(depth=2), engine="python", log=log, series="A")
+        uc.decide(
+            task, stock.state(5.0), trace, uc.Exact(depth=2), run=uc.Run(engine="python"), log=Filing(log, series="A")
+        )
         log.override(1, task=task, action=12.5, **WORDS)
     assert list(verify_file(tmp_path / "log.db", task))[-1].status == "invalid"

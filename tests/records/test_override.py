@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 import ucsearch as uc
 from tests.kit.logged import NOON, WHERE, Tank, decide, fallback, new_log, refuse, reward, step, tank
 from ucsearch.cli.log import log_app
+from ucsearch.decision import Filing
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import AuditReader
 from ucsearch.records.canonical import canonical, seal
 from ucsearch.records.chain import entry_digest, next_head
-from ucsearch.records.judge import NotAllowed
+from ucsearch.records.overrides import NotAllowed
 from ucsearch.tasks import Direction, Intervention, LeadTimeInventory, Storage
 from ucsearch.verify import verify_file
 
@@ -82,7 +83,7 @@ def verifier(path: Path, out: Path, action: Any) -> str:
         value = action if action == action and abs(action) != float("inf") else 1e300
     record = seal(
         {
-            "schema": "ucsearch.override/2", "kind": "override", "overrides": target.id, "entry": 1,
+            "schema": "ucsearch.override/1", "kind": "override", "overrides": target.id, "entry": 1,
             "digest": target.digest, "series": "A", "who": "x", "why": "y", "at": NOON,
             "action": None if value is None else value + 0.0, "label": label, "off_grid": off,
         }
@@ -90,7 +91,8 @@ def verifier(path: Path, out: Path, action: Any) -> str:
     body = canonical(record)
     head = next_head(target.head, 2, entry_digest(body), None)
     line = {
-        "blobs": {}, "digest": entry_digest(body), "head": head, "record": record, "seq": 2, "written_at": None,
+        "blobs": {}, "digest": entry_digest(body), "head": head, "previous": target.head, "record": record, "seq": 2,
+        "written_at": None,
     }  # fmt: skip
     with out.open("ab") as file:
         file.write(canonical(line) + b"\n")
@@ -221,7 +223,7 @@ def test_the_rules_are_the_recorded_ones(tmp_path: Path) -> None:
     )  # fmt: skip
     with new_log(tmp_path) as log:
         decide(log)
-        with pytest.raises(RecordError, match="not the recorded task 'tank': its source_hash"):
+        with pytest.raises(RecordError, match="not the recorded task 'tank': its rules"):
             log.override(1, task=lax, action=700.0, **WORDS)
         with pytest.raises(InputError, match=r"override\.task: saw NoneType"):
             log.override(1, task=None, action=4.0, **WORDS)
@@ -235,7 +237,7 @@ def test_rules_without_an_answer_allow_nothing(tmp_path: Path, monkeypatch: pyte
         decide(log)
         monkeypatch.setitem(tank.__dict__, "feasible", lambda s, a, p: answer)
         monkeypatch.setitem(tank.__dict__, "feasible_at", lambda s, a, h, p: answer)
-        monkeypatch.setitem(tank.__dict__, "source_hash", log.get(1).record["task"]["source_hash"])
+        monkeypatch.setitem(tank.__dict__, "source_hash", log.get(1).record["task"]["rules"])
         with pytest.raises(NotAllowed, match="cannot judge 4"):
             log.override(1, task=tank, action=4.0, **WORDS)
         assert verifier(tmp_path / "log.db", tmp_path / "out.jsonl", 4.0) == "invalid"
@@ -307,10 +309,10 @@ def test_a_refusal_keeps_what_the_rules_need(tmp_path: Path) -> None:
     with new_log(tmp_path) as log:
         refuse(log, level=7.0)
         record = log.get(1).record
-    assert record["schema"] == "ucsearch.refusal/2"
+    assert record["schema"] == "ucsearch.refusal/1"
     assert record["inputs"] == {"state": [7], "state_lengths": [0], "params": [20], "params_lengths": [0]}
     assert record["task"]["actions"] == [0, 4, 8, 16]
-    assert record["task"]["source_hash"] == tank.source_hash
+    assert record["task"]["rules"] == tank.source_hash
     assert record["outcome"]["outcome"] == "HOLD"
 
 
@@ -363,14 +365,21 @@ def test_nobody_overrides_with_more_than_can_be_done(
 ) -> None:
     task, state, members = _beyond(where)
     with new_log(tmp_path) as log:
-        uc.decide(task, state, uc.Trace.from_members(members), uc.Exact(depth=2), engine="python", log=log, series="A")
+        uc.decide(
+            task,
+            state,
+            uc.Trace.from_members(members),
+            uc.Exact(depth=2),
+            run=uc.Run(engine="python"),
+            log=Filing(log, series="A"),
+        )
         if allowed:
             log.override(1, task=task, action=action, **WORDS)
         else:
             with pytest.raises(NotAllowed, match="beyond what"):
                 log.override(1, task=task, action=action, **WORDS)
-            monkeypatch.setattr("ucsearch.records.judge._problem", lambda *given: None)
-            monkeypatch.setattr("ucsearch.records.judge._off_unit", lambda *given: "")
+            monkeypatch.setattr("ucsearch.records.overrides._problem", lambda *given: None)
+            monkeypatch.setattr("ucsearch.records.overrides._off_unit", lambda *given: "")
             log.override(1, task=task, action=action, **WORDS)  # by whom the rules were not asked
     statuses = [verdict.status for verdict in verify_file(tmp_path / "log.db", task)]
     assert statuses == ["valid", "valid" if allowed else "invalid"]

@@ -12,13 +12,13 @@ import pytest
 import ucsearch as uc
 from tests.kit.logged import Tank, tank
 from ucsearch import records
-from ucsearch.dispatch.decision import DecisionPanel
+from ucsearch.decision.decision import DecisionPanel
 from ucsearch.errors import RecordError
-from ucsearch.pipeline.retold import retell
-from ucsearch.records import AuditLog, Request, audit, writer
+from ucsearch.planner.recorded.explain import retell
+from ucsearch.records import AuditLog, Request, log, writer
 from ucsearch.records.canonical import seal_bytes
-from ucsearch.records.decisions import decision_record
-from ucsearch.records.requests import Under
+from ucsearch.records.entries import Under
+from ucsearch.records.record import decision_record
 from ucsearch.records.writer import decision_body, panel_bodies
 from ucsearch.tasks import LeadTimeInventory
 
@@ -34,7 +34,7 @@ def make_panel(policy: uc.Exact | uc.UCBeam, windows: int = 12, **options: Any) 
     ]
     issued = [f"2024-05-01T{w:02d}:00:00" for w in range(windows)]
     trace = uc.Trace.from_members(members, issued=issued, model='a "model" \u2028 é')
-    return uc.decide_panel(CONFIG.task(), states, trace, policy, engine="python", **options)
+    return uc.decide_panel(CONFIG.task(), states, trace, policy, run=uc.Run(engine="python"), **options)
 
 
 PANELS = {
@@ -43,7 +43,9 @@ PANELS = {
     "members": lambda: make_panel(uc.Exact(depth=2, risk=0.5, mode="members"), gate=uc.Gate(risk_active=True)),
     "route": lambda: make_panel(uc.ConstrainedBeam(depth=3, width=8, risk=0.5, near_equal=1.0)),
     "limits": lambda: make_panel(
-        uc.Exact(depth=3, node_budget=3), gate=uc.Gate(regret_limit=0.1, node_budget=5, max_eps_c=1.0), node_budget=2
+        uc.Exact(depth=3, node_budget=3),
+        gate=uc.Gate(regret_limit=0.1, node_budget=5, max_eps_c=1.0),
+        proof=uc.Proof(node_budget=2),
     ),
     "own parameters and actions": lambda: make_panel(
         uc.Exact(depth=3),
@@ -75,7 +77,7 @@ def test_equal_in_every_byte(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("doubted", [(0,), (5,), (0, 5)])
-def test_what_the_last_look_said_is_in_the_record_of_its_window_alone(doubted: tuple[int, ...]) -> None:
+def test_what_the_final_check_said_is_in_the_record_of_its_window_alone(doubted: tuple[int, ...]) -> None:
     panel = replace(PANELS["fallback"](), doubts={w: f"window {w} scores less" for w in doubted})
     series = [str(w) for w in range(len(panel))]
     expected = [seal_bytes(decision_record(panel[w], series=series[w])[0]) for w in range(len(panel))]
@@ -155,7 +157,7 @@ def test_the_log_writes_panels_the_fast_way(tmp_path: Path, monkeypatch: pytest.
     made = panel_bodies(panel, series, "a:b")
     with AuditLog(tmp_path / "a.db") as slow:
         entries = [slow.append(*decision_record(panel[w], series=series[w], where="a:b")) for w in range(len(panel))]
-    monkeypatch.setattr(audit, "_BATCH", 5)
+    monkeypatch.setattr(log, "_BATCH", 5)
     with AuditLog(tmp_path / "b.db") as fast:
         assert not fast.has_all([made[0].id])
         assert fast.write(panel, series=series, where="a:b") == entries
@@ -180,7 +182,7 @@ def test_sentences_are_made_again_from_the_figures(name: str) -> None:
 @pytest.mark.parametrize("mode", ["closed", "members"])
 def test_sentences_of_other_modes(mode: Any) -> None:
     trace = uc.Trace.from_members([[3.0, 9.0], [5.0, 7.0], [6.0, 8.0]], coupling="independent")
-    decision = uc.decide(tank, Tank(10.0), trace, uc.Exact(depth=2, mode=mode), engine="python")
+    decision = uc.decide(tank, Tank(10.0), trace, uc.Exact(depth=2, mode=mode), run=uc.Run(engine="python"))
     assert decision.released
     assert retell(decision_record(decision)[0], tank) == [decision.sentence]
     assert ("against every policy on this grid" in decision.sentence) is (mode == "closed")
@@ -194,7 +196,9 @@ def test_closed_panels_with_a_unit_per_window_and_trees_are_written_alike() -> N
     traces.append(uc.Trace.from_members(members[0], coupling="tree", node=tree))
     for trace in traces:
         states = [inventory.state(2.0, [1.0])] * trace.windows
-        panel = uc.decide_panel(inventory.task(), states, trace, uc.Exact(depth=3, mode="closed"), engine="python")
+        panel = uc.decide_panel(
+            inventory.task(), states, trace, uc.Exact(depth=3, mode="closed"), run=uc.Run(engine="python")
+        )
         names = [f"S{w}" for w in range(trace.windows)]
         for w, body in enumerate(panel_bodies(panel, names)):
             slow = decision_body(panel[w], names[w])
@@ -213,8 +217,8 @@ def test_what_was_decided_by_other_rules_is_not_recorded(monkeypatch: pytest.Mon
     """The record named the rules of the time it was written: nobody could have derived it again."""
     task = replace(tank, reward=priced)
     traces = uc.Trace.from_members(np.full((2, 3, 2), 4.0))
-    panel = uc.decide_panel(task, [Tank(1.0), Tank(3.0)], traces, uc.Exact(depth=2), engine="python")
-    refused = uc.decide(task, Tank(1.0), [[float("nan")]], uc.Exact(depth=1), engine="python")
+    panel = uc.decide_panel(task, [Tank(1.0), Tank(3.0)], traces, uc.Exact(depth=2), run=uc.Run(engine="python"))
+    refused = uc.decide(task, Tank(1.0), [[float("nan")]], uc.Exact(depth=1), run=uc.Run(engine="python"))
     monkeypatch.setitem(globals(), "PRICE", 3.0)
     for write in (
         lambda: decision_record(panel[0]), lambda: panel_bodies(panel, ["A", "B"]), lambda: decision_record(refused)
@@ -233,8 +237,8 @@ def test_kept_writers_name_the_rules_in_force(monkeypatch: pytest.MonkeyPatch) -
 
     def hashes() -> set[str]:
         states = [Tank(1.0), Tank(3.0), Tank(2.0)]
-        panel = uc.decide_panel(task, states, traces, policy, gate=gate, engine="python")
-        return {(body.told or {})["task"]["source_hash"] for body in panel_bodies(panel, "ABC", writers=kept)}
+        panel = uc.decide_panel(task, states, traces, policy, gate=gate, run=uc.Run(engine="python"))
+        return {(body.told or {})["task"]["rules"] for body in panel_bodies(panel, "ABC", writers=kept)}
 
     assert hashes() == {task.source_hash}
     monkeypatch.setitem(globals(), "PRICE", 3.0)

@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from ucsearch.report.evidence import evidence_curve, rank_histogram
-from ucsearch.report.fan import LEVELS, bars, fan, quantiles
+from ucsearch.report.charts import LEVELS, bars, evidence_curve, fan, quantiles, rank_histogram
 
 
 def places(svg: str) -> list[float]:

@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import ucsearch as uc
-from ucsearch.dispatch.plot import CHOSEN, RETAINED, _quantile, plot_decision
+from ucsearch.decision.plot import CHOSEN, RETAINED, _quantile, plot_decision
 
 
 class Tank(NamedTuple):
@@ -54,7 +54,7 @@ def _closed() -> Iterator[None]:
 
 def decision(**settings: Any) -> uc.Decision:
     policy = uc.CertifiedBeam(**{"depth": 4, "width": 9, "risk": 0.3, "protect": True, **settings})
-    return uc.decide(TANK, START, uc.Trace.from_members(MEMBERS), policy, engine="python")
+    return uc.decide(TANK, START, uc.Trace.from_members(MEMBERS), policy, run=uc.Run(engine="python"))
 
 
 def lines(ax: Any, colour: str) -> list[np.ndarray]:
@@ -106,7 +106,7 @@ def test_a_path_that_cannot_be_completed_is_not_in_the_cone() -> None:
     task = uc.Task(
         name="trap", state=Tank, actions=[-1.0, 0.0, 1.0], feasible=narrow, step=step, reward=reward, fallback=fallback
     )
-    made = uc.decide(task, START, uc.Trace.from_members(MEMBERS), uc.Exact(depth=4), engine="python")
+    made = uc.decide(task, START, uc.Trace.from_members(MEMBERS), uc.Exact(depth=4), run=uc.Run(engine="python"))
     _, high = band(plot_decision(made).axes[0])
     assert high.tolist() == [2.0, 3.0, 3.0, 3.0, 4.0]
 
@@ -118,7 +118,7 @@ def test_a_refused_decision_is_drawn_as_such() -> None:
         uc.Trace.from_members(MEMBERS),
         uc.UCBeam(depth=4),
         gate=uc.Gate(max_trace_age_s=1.0),
-        engine="python",
+        run=uc.Run(engine="python"),
     )
     assert made.outcome is uc.Outcome.FALLBACK
     upper = plot_decision(made).axes[0]
@@ -138,7 +138,7 @@ def test_a_dead_end_has_a_forecast_and_no_paths() -> None:
         reward=reward,
         fallback=fallback,
     )
-    made = uc.decide(task, START, uc.Trace.from_members(MEMBERS), uc.UCBeam(depth=2), engine="python")
+    made = uc.decide(task, START, uc.Trace.from_members(MEMBERS), uc.UCBeam(depth=2), run=uc.Run(engine="python"))
     assert made.outcome is uc.Outcome.HOLD
     upper, lower = plot_decision(made).axes
     assert not upper.get_lines()
@@ -155,7 +155,7 @@ def test_members_mode_draws_the_mean_of_members() -> None:
         fallback=fallback,
     )  # fmt: skip
     trace = uc.Trace.from_members([[0.1, 0.1], [0.5, 0.5]], weights=[3.0, 1.0], normalise=True)
-    made = uc.decide(task, START, trace, uc.UCBeam(depth=2, mode="members"), engine="python")
+    made = uc.decide(task, START, trace, uc.UCBeam(depth=2, mode="members"), run=uc.Run(engine="python"))
     upper = plot_decision(made).axes[0]
     (chosen,) = lines(upper, CHOSEN)
     # Both members pour in 1 a step; 0.1 with weight 3/4 and 0.5 with weight 1/4 make 0.2 that drains.
@@ -166,7 +166,7 @@ def test_members_mode_draws_the_mean_of_members() -> None:
 def test_scores_mode_draws_the_scores() -> None:
     rng = np.random.default_rng(5)
     trace = uc.Trace.from_scores(rng.normal(size=(5, 3)), rng.random((5, 3)))
-    made = uc.decide(TANK, START, trace, uc.Exact(depth=4, mode="scores", risk=0.1), engine="python")
+    made = uc.decide(TANK, START, trace, uc.Exact(depth=4, mode="scores", risk=0.1), run=uc.Run(engine="python"))
     lower = plot_decision(made).axes[1]
     assert lower.get_ylabel() == "action score"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from tests.pipeline.pages_kit import Elements
+from tests.planner.pages_kit import Elements
 from ucsearch.report.small import SHOWN
 from ucsearch.tasks import LeadTimeInventory
 
@@ -56,7 +56,7 @@ def shared(limit: float, name: str = "the truck", least: float = 0.0) -> uc.Allo
     shop = LeadTimeInventory(lead_time=0, order_sizes=(least, 5.0, 10.0), holding=1.0, shortage=9.0)
     states = [shop.state(0.0)] * 3
     policy = uc.Exact(depth=1, mode="members", every_action=True)
-    panel = uc.decide_panel(shop.task(), states, np.full((3, 2, 1), 10.0), policy, engine="python")
+    panel = uc.decide_panel(shop.task(), states, np.full((3, 2, 1), 10.0), policy, run=uc.Run(engine="python"))
     return uc.allocate(panel, uc.Shared(name=name, limit=limit, use="units"), series=["a", HOSTILE, "c"], gap_share=1.0)
 
 
@@ -87,7 +87,7 @@ def test_what_a_stranger_prints_is_short_and_says_what_it_is() -> None:
     members = np.random.default_rng(0).poisson(5.0, (2, 4, 5)).astype(float)
     panel = uc.decide_panel(
         config.task(), [config.state(3.0), config.state(9.0)], uc.Trace.from_members(members), uc.Exact(depth=3),
-        gate=uc.Gate(), engine="python",
+        gate=uc.Gate(), run=uc.Run(engine="python"),
     )  # fmt: skip
     one = panel[0]
     assert one.certificate is not None

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
-from ucsearch.pipeline.forecasting import run_forecast
+from ucsearch.planner.forecast import run_forecast
+from ucsearch.planner.settings import load_settings
 from ucsearch.records import AuditReader
 from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job
-from ucsearch.segments.audit import verify_segments
-from ucsearch.segments.files import part_name, read_part
-from ucsearch.settings import load_settings
+from ucsearch.scale.segments.audit import verify_segments
+from ucsearch.scale.segments.files import part_name, read_part
 
 TOML = """
 period = "day"

@@ -14,11 +14,10 @@ import pytest
 from tests.scale.kit import write_files
 from ucsearch.errors import DataError, InputError, RecordError, UCSearchError
 from ucsearch.records import AuditReader
-from ucsearch.records.audit import AuditLog
-from ucsearch.scale.named import seal_parts
-from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job
-from ucsearch.segments import files as segment_files
-from ucsearch.segments.audit import segments_of, verify_segments
+from ucsearch.records.log import AuditLog
+from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job, seal_parts
+from ucsearch.scale.segments import files as segment_files
+from ucsearch.scale.segments.audit import segments_of, verify_segments
 
 
 @pytest.fixture

@@ -23,18 +23,18 @@ from tests.kit.counts import sizes
 from tests.scale.kit import COUNT, TOML, batch, write_files
 from ucsearch.cli.main import app
 from ucsearch.errors import DataError, InputError, RecordError
-from ucsearch.pipeline.decide import run_decide
+from ucsearch.planner.decide.job import run_decide
+from ucsearch.planner.settings import load_settings
 from ucsearch.records import AuditReader
 from ucsearch.scale import Job, decide_batch
 from ucsearch.scale import job as job_module
 from ucsearch.scale import parts as parts_of_jobs
-from ucsearch.scale.executor import run_parts
+from ucsearch.scale.backends import run_parts
 from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job
-from ucsearch.segments import files as segment_files
-from ucsearch.segments.audit import segments_of, verify_segments
-from ucsearch.segments.files import folder_of, part_name
-from ucsearch.segments.merkle import SeriesTree
-from ucsearch.settings import load_settings
+from ucsearch.scale.segments import files as segment_files
+from ucsearch.scale.segments.audit import segments_of, verify_segments
+from ucsearch.scale.segments.files import folder_of, part_name
+from ucsearch.scale.segments.merkle import SeriesTree
 
 JOB = Job.of(TOML.encode())
 
@@ -343,7 +343,7 @@ def test_another_version_or_platform(job: Folder, monkeypatch: pytest.MonkeyPatc
         run_part(job, 1, again=True)
     assert "part-000001.parquet, worker: numpy is '1.0.0', expected" in sealed_fault(job)
     with monkeypatch.context() as patch:
-        patch.setattr("ucsearch.pipeline.segmented.worker", lambda: own | {"platform": "Plan9-mips"})
+        patch.setattr("ucsearch.planner.decide.segments.worker", lambda: own | {"platform": "Plan9-mips"})
         with pytest.raises(InputError, match=r"worker of part-000000\.parquet: saw .*, expected the settings"):
             run_part(Folder.read(job.path), 0)
 
@@ -386,7 +386,7 @@ def test_kernels_are_compiled_into_a_folder_to_ship(
         asked.append((len(state.pipeline), os.environ["UCSEARCH_CACHE_DIR"]))
         return ("search",)
 
-    monkeypatch.setattr("ucsearch.scale.warming.warm", noted)
+    monkeypatch.setattr("ucsearch.scale.job.warm", noted)
     words = ["cache", "warm", str(files / "job.toml"), "--to", str(tmp_path / "ship")]
     assert CliRunner().invoke(app, words).stdout == "ready: lead_time_inventory 0: search\n"
     assert CliRunner().invoke(app, [*words, "--states", str(files / "states.parquet")]).stdout.count("ready") == 2

@@ -14,10 +14,10 @@ ray = pytest.importorskip("ray")
 from tests.scale.kit import COUNT, TOML, batch  # noqa: E402
 from tests.scale.processes import KilledOnce  # noqa: E402
 from ucsearch.scale import Job, decide_batch  # noqa: E402
-from ucsearch.scale.named import begin_parts, seal_parts  # noqa: E402
-from ucsearch.scale.ray import write_parts  # noqa: E402
-from ucsearch.segments.audit import verify_segment  # noqa: E402
-from ucsearch.segments.merkle import SeriesTree  # noqa: E402
+from ucsearch.scale.backends import write_ray_parts  # noqa: E402
+from ucsearch.scale.parts import begin_parts, seal_parts  # noqa: E402
+from ucsearch.scale.segments.audit import verify_segment  # noqa: E402
+from ucsearch.scale.segments.merkle import SeriesTree  # noqa: E402
 
 JOB = Job.of(TOML.encode())
 
@@ -42,7 +42,7 @@ def root() -> str:
 @pytest.mark.parametrize("blocks", [1, 3, 7])
 def test_every_number_of_blocks_has_the_plain_root(data: Any, root: str, tmp_path: Path, blocks: int) -> None:
     folder = begin_parts(JOB, tmp_path / "log.db", ["kit"])
-    parts = write_parts(data.from_arrow(batch()), JOB, folder, blocks=blocks, batch_size=8)
+    parts = write_ray_parts(data.from_arrow(batch()), JOB, folder, blocks=blocks, batch_size=8)
     sealed = seal_parts(JOB, folder, tmp_path / "log.db", parts)
     assert (sealed.count, sealed.root) == (COUNT, root)
     assert verify_segment(folder, sealed, sample=1, engine="python").fault == ""
@@ -51,7 +51,7 @@ def test_every_number_of_blocks_has_the_plain_root(data: Any, root: str, tmp_pat
 def test_a_worker_is_killed(data: Any, root: str, tmp_path: Path) -> None:
     folder = begin_parts(JOB, tmp_path / "log.db", ["kit"])
     with KilledOnce("^ray::(MapBatches|Map|.*work)", lambda: any(folder.glob("part-*"))) as killer:
-        parts = write_parts(data.from_arrow(batch()), JOB, folder, blocks=12, batch_size=2)
+        parts = write_ray_parts(data.from_arrow(batch()), JOB, folder, blocks=12, batch_size=2)
     assert killer.killed
     sealed = seal_parts(JOB, folder, tmp_path / "log.db", parts)
     assert (sealed.count, sealed.root) == (COUNT, root)

@@ -16,11 +16,11 @@ from tests.scale.kit import COUNT, TOML, batch  # noqa: E402
 from tests.scale.processes import KilledOnce, descendants  # noqa: E402
 from ucsearch.errors import RecordError  # noqa: E402
 from ucsearch.scale import Job, decide_batch  # noqa: E402
-from ucsearch.scale.named import begin_parts, seal_parts  # noqa: E402
-from ucsearch.scale.spark import decide_dataframe, write_parts  # noqa: E402
-from ucsearch.segments.audit import verify_segment  # noqa: E402
-from ucsearch.segments.files import read_part  # noqa: E402
-from ucsearch.segments.merkle import SeriesTree  # noqa: E402
+from ucsearch.scale.backends import decide_dataframe, write_spark_parts  # noqa: E402
+from ucsearch.scale.parts import begin_parts, seal_parts  # noqa: E402
+from ucsearch.scale.segments.audit import verify_segment  # noqa: E402
+from ucsearch.scale.segments.files import read_part  # noqa: E402
+from ucsearch.scale.segments.merkle import SeriesTree  # noqa: E402
 
 JOB = Job.of(TOML.encode())
 
@@ -59,7 +59,7 @@ def test_every_partitioning_has_the_plain_rows(
 ) -> None:
     frame = spark.createDataFrame(batch()).repartition(partitions)
     folder = begin_parts(JOB, tmp_path / "log.db", ["kit"])
-    parts = [row["part"] for row in write_parts(frame, JOB, folder).collect()]
+    parts = [row["part"] for row in write_spark_parts(frame, JOB, folder).collect()]
     sealed = seal_parts(JOB, folder, tmp_path / "log.db", parts)
     assert (sealed.count, sealed.root) == (COUNT, root(plain))
     assert verify_segment(folder, sealed, sample=1, engine="python").fault == ""
@@ -78,7 +78,7 @@ def test_an_executor_is_killed(spark: Any, plain: dict[str, bytes], tmp_path: Pa
     folder = begin_parts(JOB, tmp_path / "log.db", ["kit"])
     frame = spark.createDataFrame(batch()).repartition(12)
     with KilledOnce("CoarseGrainedExecutorBackend", lambda: any(folder.glob("part-*"))) as killer:
-        parts = [row["part"] for row in write_parts(frame, JOB, folder).collect()]
+        parts = [row["part"] for row in write_spark_parts(frame, JOB, folder).collect()]
     assert killer.killed
     assert killer.killed not in descendants("CoarseGrainedExecutorBackend")
     sealed = seal_parts(JOB, folder, tmp_path / "log.db", parts)
@@ -88,7 +88,7 @@ def test_an_executor_is_killed(spark: Any, plain: dict[str, bytes], tmp_path: Pa
 def test_the_same_series_twice_is_not_sealed(spark: Any, tmp_path: Path) -> None:
     first, again = (spark.createDataFrame(batch().slice(0, n)).coalesce(1) for n in (8, 3))
     folder = begin_parts(JOB, tmp_path / "log.db", ["kit"])
-    parts = [row["part"] for frame in (first, again) for row in write_parts(frame, JOB, folder).collect()]
+    parts = [row["part"] for frame in (first, again) for row in write_spark_parts(frame, JOB, folder).collect()]
     with pytest.raises(RecordError, match=r"column series: .* is in part-"):
         seal_parts(JOB, folder, tmp_path / "log.db", parts)
     assert not (tmp_path / "log.db").exists()

@@ -52,19 +52,19 @@ def main() -> None:
 
     import uvicorn.lifespan.on
     import uvicorn.loops.auto
-    import uvicorn.protocols.http.httptools_impl  # noqa: F401 - what a service would import when it starts
+    import uvicorn.protocols.http.h11_impl  # noqa: F401 - what a service would import when it starts
 
-    from ucsearch.records.requests import Request
-    from ucsearch.service import server
+    from ucsearch.records.entries import Request
+    from ucsearch.service.app import make_app
     from ucsearch.service.config import load_config
-    from ucsearch.service.core import Service
-    from ucsearch.service.metrics import set_up_logging
+    from ucsearch.service.logs import set_up_logging
     from ucsearch.service.plans import Item
-    from ucsearch.service.start import run
+    from ucsearch.service.run import run
+    from ucsearch.service.service import Service
 
     config, place = load_config(sys.argv[1])
     warm = Service.open(config, place)
-    server.make_app(warm)
+    make_app(warm)
     item = Item({"series": "A", "on_hand": 3.0, "forecast": {"members": [[4.0, 5.0, 6.0]]}}, Request.named("warm"))
     for plan in warm.plans.values():
         plan.decide([item], datetime.now(UTC), {}, False)
@@ -80,7 +80,7 @@ def main() -> None:
                 print(os.getpid(), address.rpartition(":")[2], flush=True)
 
             try:
-                run(line.rstrip("\n"), bind="127.0.0.1:0", ready=ready)
+                run(line.rstrip("\n"), bind="127.0.0.1:0", admin_bind="127.0.0.1:0", ready=ready)
             finally:
                 os._exit(0)
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import httpx
 
+from ucsearch.service.admin import make_admin_app
 from ucsearch.service.app import make_app
 from ucsearch.service.config import load_config
-from ucsearch.service.core import Service
+from ucsearch.service.service import Service
 from ucsearch.service.tokens import ROLES, TokenBook, write_tokens
 
 PLAN = """
@@ -74,8 +75,10 @@ def open_service(folder: Path, clock: Callable[[], datetime] | None = None) -> S
 class Client:
     """Requests of one role after another to an application in this process."""
 
-    def __init__(self, service: Service, tokens: dict[str, str], http: httpx.AsyncClient) -> None:
-        self.service, self.tokens, self.http = service, tokens, http
+    def __init__(
+        self, service: Service, tokens: dict[str, str], http: httpx.AsyncClient, admin: httpx.AsyncClient
+    ) -> None:
+        self.service, self.tokens, self.http, self.admin = service, tokens, http, admin
         self._keys, self._own = 0, secrets.token_hex(4)
 
     async def get(self, path: str, role: str = "viewer", **options: Any) -> httpx.Response:
@@ -88,6 +91,10 @@ class Client:
         made = {"Idempotency-Key": key or f"{self._own}-{self._keys}", "Content-Type": "application/json", **headers}
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         return await self.http.post(path, content=body, headers={**self.headers(role), **made})
+
+    async def metrics(self) -> str:
+        """What Prometheus reads."""
+        return (await self.admin.get("/metrics")).text
 
     def headers(self, role: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.tokens[role]}"} if role else {}
@@ -104,9 +111,13 @@ async def running(folder: Path, config: str = CONFIG, plan: str = PLAN, clock: A
     app = make_app(service)
     service.start()
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    health = httpx.ASGITransport(app=make_admin_app(service))
     try:
-        async with httpx.AsyncClient(transport=transport, base_url=BASE) as http:
-            yield Client(service, known, http)
+        async with (
+            httpx.AsyncClient(transport=transport, base_url=BASE) as http,
+            httpx.AsyncClient(transport=health, base_url="http://127.0.0.1:8412") as admin,
+        ):
+            yield Client(service, known, http, admin)
     finally:
         service.stop()
 

@@ -19,14 +19,14 @@ from tests.service.kit import CONFIG, PLAN, make_folder, open_service
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.monitor import Settings, rank_of
-from ucsearch.pipeline.scaffold import write_scaffold
+from ucsearch.monitor.arming import arm, replayed
+from ucsearch.planner.new.inventory import write_scaffold
 from ucsearch.records.backup import restore
 from ucsearch.records.chain import Checkpoint
-from ucsearch.service.arming import arm, replayed
 from ucsearch.service.backups import backup_log
 from ucsearch.service.config import PlanTable, load_config
 from ucsearch.service.plans import load_plan
-from ucsearch.service.start import init, run
+from ucsearch.service.run import init, run
 
 
 def command(*arguments: str) -> tuple[int, str]:
@@ -88,7 +88,7 @@ def test_a_certificate_that_does_not_serve_is_told_by_check_and_run(tmp_path: Pa
         return
     assert (code, "server.tls_cert" in text) == (2, True)
     with pytest.raises(InputError, match=r"server\.tls_cert"):
-        run(tmp_path, bind="127.0.0.1:0")
+        run(tmp_path, bind="127.0.0.1:0", admin_bind="127.0.0.1:0")
 
 
 @pytest.mark.parametrize(("place", "level"), [("log", 2), ("log/decisions.db", 2), ("checkpoint", 1)])
@@ -102,7 +102,7 @@ def test_check_says_what_cannot_be_written(
     def access(path: Path, mode: int, **more: bool) -> bool:  # root may write everywhere
         return path != tmp_path / "s" / place and real(path, mode, **more)
 
-    monkeypatch.setattr("ucsearch.service.ground.os.access", access)
+    monkeypatch.setattr("ucsearch.service.run.os.access", access)
     code, text = command("check", str(tmp_path / "s"))
     assert (code, "cannot be written" in text) == (level, True), text
 
@@ -112,7 +112,7 @@ def test_an_address_that_is_taken_is_told_before_anything_is_opened(tmp_path: Pa
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(InputError) as told:
-            run(tmp_path, bind=f"127.0.0.1:{port}")
+            run(tmp_path, bind=f"127.0.0.1:{port}", admin_bind="127.0.0.1:0")
     assert f"server.bind: saw 127.0.0.1:{port} (Address already in use)" in str(told.value)
     assert "--bind ADDRESS:PORT" in str(told.value)
     assert not (tmp_path / "log").exists() or not list((tmp_path / "log").iterdir())
@@ -213,11 +213,12 @@ def test_arming_looks_at_a_backtest_of_the_plans_own_forecaster(tmp_path: Path) 
     (tmp_path / "sales.csv").write_text("\n".join(lines) + "\n")
     config, place = load_config(tmp_path)
     made = load_plan(config.plan[0], place)
-    found = arm(made, tmp_path / "sales.csv")
+    assert made.watching is not None
+    found = arm(made.settings, made.watching, tmp_path / "sales.csv")
     assert found.outcomes >= 500
     (tmp_path / "few.csv").write_text("\n".join(lines[:60]) + "\n")
     with pytest.raises(InputError, match="at least 500"):
-        arm(made, tmp_path / "few.csv")
+        arm(made.settings, made.watching, tmp_path / "few.csv")
 
 
 def test_a_service_that_is_told_to_stop_while_a_kernel_is_made_ends_well(
@@ -225,16 +226,17 @@ def test_a_service_that_is_told_to_stop_while_a_kernel_is_made_ends_well(
 ) -> None:
     """The compiler aborts the process when Python ends under its feet."""
     from ucsearch.cli import service as cli
-    from ucsearch.service import metrics, start, warm
+    from ucsearch.service import kernels, logs
+    from ucsearch.service import run as starting
 
     ended: list[int] = []
-    monkeypatch.setattr(metrics, "set_up_logging", lambda: None)
-    monkeypatch.setattr(start, "run", lambda *_, **__: None)
+    monkeypatch.setattr(logs, "set_up_logging", lambda: None)
+    monkeypatch.setattr(starting, "run", lambda *_, **__: None)
     monkeypatch.setattr(cli.os, "_exit", ended.append)
     cli.run(tmp_path)
     assert ended == []
     done = threading.Event()
-    maker = threading.Thread(target=done.wait, name=warm._THREAD, daemon=True)
+    maker = threading.Thread(target=done.wait, name=kernels._THREAD, daemon=True)
     maker.start()
     cli.run(tmp_path)
     done.set()

@@ -15,9 +15,9 @@ import pytest
 
 from tests.service.console_kit import DRIFTS, ORIGIN, RAMPED, WATCHED, Person, fill, id_of, items
 from tests.service.kit import PLAN, START, Client, Clock, running
-from ucsearch.service import reads
-from ucsearch.service.console import looking
-from ucsearch.service.console.pages import duration, figure
+from ucsearch.service import queries
+from ucsearch.service.console import presenters
+from ucsearch.service.console.render import duration, figure
 
 MOST_BYTES = 150_000
 FREE = "[limits]\nper_token = 10000\nper_agent = 10000\n"
@@ -85,7 +85,7 @@ def test_of_a_fine_grid_the_best_are_offered(tmp_path: Path) -> None:
             )
             assert len(offered) == 100
             assert "The 100 of 400 allowed actions that can score most" in page.text
-            assert "(counts now)" in page.text
+            assert "(in force)" in page.text
             assert len(page.content) <= MOST_BYTES
 
     asyncio.run(run())
@@ -122,7 +122,7 @@ def test_a_bug_in_a_page_is_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     async def test(person: Person, client: Client) -> None:
         await client.decide("A")
-        monkeypatch.setattr(looking, "tell", broken)
+        monkeypatch.setattr(presenters, "tell", broken)
         found = await person.look(f"/console/decisions/{await id_of(client, 'A')}")
         assert (found.status_code, found.headers["content-type"]) == (500, "text/html; charset=utf-8")
         assert "secret detail" not in found.text
@@ -265,8 +265,8 @@ def test_a_series_of_several_plans_says_which_one_it_shows(tmp_path: Path) -> No
     ],
 )  # fmt: skip
 def test_no_part_of_a_cell_is_taken_for_a_formula(name: str, cell: str) -> None:
-    line = reads.DecisionLine("id", 1, "decision", "p", name, "HOLD", "none", None, "", None, False, "", "", "")
-    (row,) = csv.DictReader(io.StringIO(looking.csv_text([line]).decode("utf-8-sig")))
+    line = queries.DecisionLine("id", 1, "decision", "p", name, "HOLD", "none", None, "", None, False, "", "", "")
+    (row,) = csv.DictReader(io.StringIO(presenters.csv_text([line]).decode("utf-8-sig")))
     assert row["series"] == cell
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from tests.service.kit import PLAN, item, running
 from ucsearch.errors import UCSearchError
-from ucsearch.pipeline import decide_cases
-from ucsearch.pipeline.decide import run_decide
+from ucsearch.planner import decide_cases
+from ucsearch.planner.decide.job import run_decide
+from ucsearch.planner.settings import parse_settings
 from ucsearch.records.canonical import loads
 from ucsearch.records.reader import AuditReader
-from ucsearch.settings import parse_settings
 
 SETTINGS = parse_settings(PLAN.encode())
 HUGE, DEEP = 10**400, 100_000

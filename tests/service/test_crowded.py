@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from tests.service.kit import CONFIG, body, make_folder, open_service
+from ucsearch.service.admin import AdminServer
 from ucsearch.service.embedded import embedded
+from ucsearch.service.run import listen
+from ucsearch.service.tokens import TokenBook
 
 LIMITS = '[server]\nbind = "127.0.0.1:0"\n[limits]\nqueue_items = 2\nbatch_items = 1\nbody_s = 0.5\n'
 DATA = json.dumps(body("A")).encode()
-HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 class Crowded:
@@ -127,34 +129,58 @@ def test_every_refusal_is_counted_and_the_connection_goes_on(crowded: Crowded) -
             assert headers["content-type"] == "application/problem+json"
     metrics = crowded.service.metrics.text().decode()
     assert 'ucsearch_http_requests_total{code="503",route="/v1/plans/{plan}/decisions"} 30.0' in metrics
+    assert 'ucsearch_refusals_total{code="queue_full"} 30.0' in metrics
 
 
 def test_idle_connections_do_not_make_it_unhealthy(crowded: Crowded) -> None:
+    """Health has a port of its own, and whoever connects there too and says nothing keeps nobody away."""
+    listening = listen("127.0.0.1:0")
+    admin = AdminServer(crowded.service, listening)
+    port = listening.getsockname()[1]
     idle = [crowded.connect() for _ in range(400)]
+    idle += [socket.create_connection(("127.0.0.1", port), timeout=20.0) for _ in range(50)]
     try:
-        with crowded.connect(HEALTH) as wire:
-            assert answer(wire)[0] == 200
+        for path in (b"/healthz", b"/metrics"):
+            with socket.create_connection(("127.0.0.1", port), timeout=20.0) as wire:
+                wire.sendall(b"GET %s HTTP/1.1\r\nHost: any\r\n\r\n" % path)
+                assert wire.recv(64).startswith(b"HTTP/1.1 200")
     finally:
         for wire in idle:
             wire.close()
+        admin.stop()
 
 
-def test_bodies_that_are_read_at_the_same_time_are_bounded(tmp_path: Path) -> None:
+def test_large_bodies_are_bounded_and_people_get_through(tmp_path: Path) -> None:
+    """A token has at most half of the bytes that may be held, and all together no more than all of them."""
     made = Crowded(tmp_path)
-    (tmp_path / "service.toml").write_text(LIMITS.replace("queue_items = 2", "bodies = 2") + CONFIG)
+    (tmp_path / "service.toml").write_text(LIMITS.replace("queue_items = 2", "held_bytes = 2097152") + CONFIG)
+    other = TokenBook(tmp_path / "tokens.toml").add("another agent", "agent")
     made.service = open_service(tmp_path)
+    made.tokens["other"], large = other, 600_000
     with embedded(made.service) as address:
         made.port = int(address.rpartition(":")[2])
-        slow = [made.connect(made.head(f"s{i}"), b"{") for i in range(2)]
-        deadline = time.monotonic() + 5.0
-        found: tuple[int, dict[str, str], Any] = (0, {}, None)
-        while found[0] != 503 and time.monotonic() < deadline:
-            with made.connect(made.head("late"), DATA) as wire:
-                found = answer(wire)
-        assert (found[0], found[2]["code"]) == (503, "queue_full")
+        slow = [made.connect(made.head("s0", large), b"{")]
+        assert refused(made, "s1", large, "agent") == (503, "queue_full")  # more than half of them
+        slow += [made.connect(made.head("s2", large, "other"), b"{")]
+        assert refused(made, "s3", large, "other") == (503, "queue_full")
         content = b'{"why": "too much of it"}'
         with made.connect(made.head("p", len(content), "operator").replace(b"/decisions", b"/pause"), content) as wire:
             assert answer(wire)[0] == 201
-        assert [answer(wire)[0] for wire in slow] == [408, 408]
-        with made.connect(made.head("after"), DATA) as wire:
+        with made.connect(made.head("small"), DATA) as wire:
             assert answer(wire)[0] == 200
+        assert [answer(wire)[0] for wire in slow] == [408, 408]
+        padded = DATA + b" " * (large - len(DATA))
+        with made.connect(made.head("after", large), padded) as wire:
+            assert answer(wire)[0] == 200
+    assert "ucsearch_held_bytes 0.0" in made.service.metrics.text().decode()
+
+
+def refused(made: Crowded, key: str, length: int, role: str) -> tuple[int, str]:
+    """The refusal that comes once those before are being read."""
+    deadline = time.monotonic() + 10.0
+    while time.monotonic() < deadline:
+        with made.connect(made.head(key, length, role), b"{") as wire:
+            status, _, content = answer(wire)
+        if status == 503:
+            return status, str(content["code"])
+    raise AssertionError("never refused")

@@ -16,9 +16,9 @@ import pytest
 from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folder, running
 from ucsearch.monitor.journal import period_key
 from ucsearch.records.reader import AuditReader
-from ucsearch.service.core import Service
-from ucsearch.service.metrics import JsonLines
-from ucsearch.service.reads import Verified
+from ucsearch.service.logs import JsonLines
+from ucsearch.service.schemas import Verified
+from ucsearch.service.service import Service
 from ucsearch.verify import verify_log
 
 
@@ -203,7 +203,7 @@ def test_figures_and_the_text_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             bad = await client.post("/v1/plans/orders/decisions", b"{", **{"X-Request-Id": "bad id\t"})
             assert bad.json()["request"] == bad.headers["x-request-id"] != "bad id\t"
             await client.get("/v1/decisions", role="")
-            return str((await client.get("/metrics")).text)
+            return str(await client.metrics())
 
     kept, logger = Kept(), logging.getLogger("ucsearch.service")
     monkeypatch.setattr(logger, "handlers", [kept])
@@ -235,7 +235,7 @@ def test_many_who_verify_do_not_take_all_connections(tmp_path: Path, monkeypatch
     """To verify takes seconds of a plan that is large, and a viewer may ask for it."""
     go_on, begun = threading.Event(), list[str]()
 
-    def slow(self: Service, reader: object, id: str) -> Verified:
+    def slow(self: Service, reader: object, id: str, scope: object) -> Verified:
         begun.append(id)
         assert go_on.wait(60.0)
         return Verified("valid", "", "")

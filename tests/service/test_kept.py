@@ -13,12 +13,12 @@ import pytest
 
 import ucsearch as uc
 from tests.service.kit import CONFIG, PLAN, START, item, make_folder, open_service
+from ucsearch.records.entries import Request
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.requests import Request
 from ucsearch.records.writer import Writers, decision_body, panel_bodies
-from ucsearch.service.bodies import read_body, rows_of
-from ucsearch.service.core import Service
+from ucsearch.service.routes.bodies import read_body, rows_of
 from ucsearch.service.schemas import DecideBody
+from ucsearch.service.service import Service
 
 PLANS = CONFIG + '[[plan]]\nname = "strict"\nsettings = "strict.toml"\n'
 STRICT = PLAN + "[gate]\nregret_limit = 0.5\nmax_trace_age_s = 60.0\n"
@@ -44,7 +44,7 @@ def _items() -> list[dict[str, Any]]:
 
 def _decided(service: Service, plan: str, given: dict[str, Any], key: str) -> str:
     raw = json.dumps({"items": [given]}).encode()
-    rows = rows_of(read_body(DecideBody, raw), service.config.limits, service.plan(plan).settings)
+    rows = rows_of(read_body(DecideBody, raw, 500), service.config.limits, service.plan(plan).settings)
     request = Request(hashlib.sha256(key.encode()).hexdigest(), body=hashlib.sha256(raw).hexdigest(), by="me")
     try:
         return service.writer.decide(service.plan(plan), rows, request).result(60).decode()
@@ -110,11 +110,11 @@ def test_kept_writers_name_the_rules_in_force(monkeypatch: pytest.MonkeyPatch) -
     seen = []
     for price in (3.0, 0.1, 3.0):
         monkeypatch.setattr(f"{__name__}.PRICE", price)
-        panel = uc.decide_panel(task, [Level(1.0)], trace, policy, gate=gate, engine="python")
+        panel = uc.decide_panel(task, [Level(1.0)], trace, policy, gate=gate, run=uc.Run(engine="python"))
         for _ in range(2):
             (made,) = panel_bodies(panel, ["a"], "x:y", writers=kept)
             assert made[:3] == decision_body(panel[0], "a", "x:y")[:3]
-            assert json.loads(made.body)["task"]["source_hash"] == task.source_hash
+            assert json.loads(made.body)["task"]["rules"] == task.source_hash
         seen.append((task.source_hash, panel.action.tolist()))
     assert seen[0] == seen[2] != seen[1]
     assert seen[0][1] != seen[1][1]
@@ -125,7 +125,13 @@ def test_a_policy_or_a_gate_with_another_limit_is_another_one() -> None:
 
     def made(depth: int, forecast: uc.Trace = trace, **gate: Any) -> uc.Decision:
         decided = uc.decide_panel(
-            task, [Level(1.0)], forecast, uc.Exact(depth=depth), gate=uc.Gate(**gate), engine="python", now=START
+            task,
+            [Level(1.0)],
+            forecast,
+            uc.Exact(depth=depth),
+            gate=uc.Gate(**gate),
+            run=uc.Run(engine="python"),
+            now=START,
         )
         return decided[0]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.service.kit import CONFIG, body, open_service, running
-from ucsearch.service.bodies import read_body
-from ucsearch.service.problems import Refusal
+from ucsearch.service.errors import Problem
+from ucsearch.service.routes.bodies import read_body
 from ucsearch.service.schemas import DecideBody
 
 RICH = {
@@ -41,8 +41,8 @@ RICH = {
 )
 def test_a_key_that_is_there_twice_is_found(old: str, new: str) -> None:
     raw = json.dumps(RICH, ensure_ascii=False).replace(old, new, 1).encode()
-    with pytest.raises(Refusal) as caught:
-        read_body(DecideBody, raw)
+    with pytest.raises(Problem) as caught:
+        read_body(DecideBody, raw, 500)
     assert caught.value.code == "not_json"
 
 
@@ -100,9 +100,9 @@ def test_the_endpoint_is_the_same_for_other_methods_and_odd_plans(tmp_path: Path
 def test_a_service_keeps_what_its_batches_have_in_common_within_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ucsearch.pipeline import direct
+    from ucsearch.planner.decide import in_memory
 
-    monkeypatch.setattr(direct, "_KEPT", 3)
+    monkeypatch.setattr(in_memory, "_KEPT", 3)
 
     async def go() -> None:
         async with running(tmp_path) as client:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.service.console_kit import RAMPED, Person, id_of, items
 from tests.service.kit import CONFIG, START, Client, Clock, running
 from tests.service.test_rotation import rotate
-from ucsearch.service.console.needs import fitting
+from ucsearch.service.console.attention import fitting
 
 DAY = CONFIG + "valid_for_s = 86400.0\n[limits]\nper_token = 10000\nper_agent = 10000\n"
 
@@ -30,7 +30,7 @@ def go(folder: Path, test: Callable[[Person, Client, Clock], Awaitable[None]], c
 
 async def needs(person: Person) -> list[str]:
     """The list as plain text, a line each."""
-    text = (await person.look("/console")).text.split("<h2>Plans</h2>")[0]
+    text = (await person.look("/console")).text.split('<h2 id="plans">')[0]
     found = re.findall(r"<li class=.*?</li>", text, re.S)
     return [" ".join(unescape(re.sub("<[^>]*>", " ", x)).split()) for x in found]
 
@@ -59,7 +59,7 @@ def test_many_of_a_kind_are_one_line(tmp_path: Path) -> None:
         assert "in 30 minutes" in found
         clock.now += timedelta(hours=2)
         (found,) = await needs(person)
-        assert found.startswith("expired orders The last decisions of 20 series (")
+        assert found.startswith("expired orders ended 2026-03-03 06:00 UTC, 90 minutes ago The last decisions of 20")
 
     go(tmp_path, test)
 
@@ -70,7 +70,7 @@ def test_a_decision_that_lasts_an_hour_does_not_end_soon_all_the_time(tmp_path: 
         assert await needs(person) == []
         clock.now += timedelta(minutes=50)
         (found,) = await needs(person)
-        assert found.startswith("expires A orders Valid for 10 minutes more")
+        assert found.startswith("expires A orders decided 2026-03-02 06:00 UTC, 50 minutes ago Valid for 10 minutes")
 
     go(tmp_path, test, DAY.replace("86400.0", "3600.0"))
 
@@ -81,7 +81,7 @@ def test_nobody_is_asked_to_decide_what_can_no_longer_be_overridden(tmp_path: Pa
         assert held["outcome"] == "HOLD"
         (found,) = await needs(person)
         assert found.startswith("HOLD on hold")
-        assert found.endswith("Decide on hold")
+        assert found.endswith("Decide on hold Why on hold is on hold")
         clock.now += timedelta(hours=25)
         (found,) = await needs(person)
         assert found.startswith("expired on hold")

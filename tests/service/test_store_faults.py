@@ -14,9 +14,9 @@ import pytest
 from tests.kit.postgres import Server
 from tests.service.kit import CONFIG, Client, make_folder, open_service, running
 from ucsearch.errors import RecordError
-from ucsearch.records.audit import AuditLog
+from ucsearch.records.address import open_reader
 from ucsearch.records.chain import Checkpoint
-from ucsearch.records.place import open_reader
+from ucsearch.records.log import AuditLog
 from ucsearch.records.postgres import AnotherService
 
 
@@ -131,7 +131,7 @@ def test_a_database_that_lost_its_tail_stops_the_start(tmp_path: Path, postgres:
 def test_a_second_service_waits_until_the_first_is_gone(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ucsearch.service.core._STANDBY_S", (0.02, 0.02))
+    monkeypatch.setattr("ucsearch.service.service._STANDBY_S", (0.02, 0.02))
     for name in ("one", "two"):
         make_folder(tmp_path / name, config_of(place))
     first, second = open_service(tmp_path / "one"), open_service(tmp_path / "two")
@@ -184,7 +184,7 @@ def test_a_log_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatch
             assert {a.status_code for a in found} == {503}
             failing["on"] = False
             assert await ready_again(client, "b") == 2
-            assert (await client.http.get("/readyz")).status_code in (200, 401)
+            assert (await client.admin.get("/readyz")).status_code == 200
 
     asyncio.run(go())
 
@@ -312,6 +312,6 @@ def test_a_nearly_full_disk_is_not_ready(tmp_path: Path) -> None:
         async with running(tmp_path, CONFIG.replace("least_free_bytes = 0", f"least_free_bytes = {1 << 60}")) as client:
             answer = await client.decide("A")
             assert (answer.status_code, answer.json()["code"]) == (503, "audit_unavailable")
-            assert (await client.get("/readyz")).status_code == 503
+            assert (await client.admin.get("/readyz")).status_code == 503
 
     asyncio.run(go())

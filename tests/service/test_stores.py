@@ -12,12 +12,12 @@ import pytest
 from tests.kit.postgres import Server
 from tests.service.kit import PLAN, item
 from ucsearch.errors import RecordError
-from ucsearch.pipeline import decide_cases
-from ucsearch.records.audit import AuditLog
+from ucsearch.planner import decide_cases
+from ucsearch.planner.settings import parse_settings
+from ucsearch.records.address import copy_log, open_log, open_reader
 from ucsearch.records.entries import RequestTaken
-from ucsearch.records.place import copy_log, open_log, open_reader
+from ucsearch.records.log import AuditLog
 from ucsearch.records.postgres import is_postgres
-from ucsearch.settings import parse_settings
 
 SETTINGS = parse_settings(PLAN.encode())
 NOW = datetime(2026, 3, 2, 6, tzinfo=UTC)
@@ -75,7 +75,7 @@ def test_the_same_request_with_another_content_is_refused(place: str) -> None:
 
 def test_nothing_can_be_changed(place: str) -> None:
     with filled(place) as log:
-        connection: Any = getattr(log._connection, "real", log._connection)
+        connection: Any = log.store._connection  # type: ignore[attr-defined]
         for statement in (
             "UPDATE entries SET body = '{}' WHERE seq = 1", "DELETE FROM entries WHERE seq = 4", "DELETE FROM blobs",
             *(["TRUNCATE entries"] if is_postgres(place) else []),
@@ -146,7 +146,7 @@ def test_a_second_service_is_refused_while_the_first_one_lives(postgres: Server)
 def test_columns_beside_the_record_are_compared_with_it(postgres: Server) -> None:
     place = postgres.fresh()
     with filled(place) as log:
-        real = log._connection.real  # type: ignore[attr-defined]
+        real = log.store._connection  # type: ignore[attr-defined]
         real.execute("ALTER TABLE entries DISABLE TRIGGER entries_change")
         assert log.verify().fault == "schema"
         real.execute("UPDATE entries SET series = 'Z' WHERE seq = 2")

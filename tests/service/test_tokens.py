@@ -16,7 +16,7 @@ import pytest
 
 from tests.service.kit import make_folder, running
 from ucsearch.errors import RecordError
-from ucsearch.service import start, tokens
+from ucsearch.service import run, tokens
 from ucsearch.service.tokens import TokenBook, write_tokens
 
 HASH = "0" * 64
@@ -146,7 +146,7 @@ def test_a_signal_in_the_midst_of_reading_is_heard(tmp_path: Path) -> None:
 
     def hear(*_: object) -> None:
         heard.append(1)
-        start._reload(Service)  # type: ignore[arg-type]
+        run._reload(Service)  # type: ignore[arg-type]
 
     def give_up(*_: object) -> None:
         raise AssertionError("it waits for itself")
@@ -187,10 +187,10 @@ def test_a_signal_while_kernels_are_made_does_not_end_the_service(
         found.append(signal.getsignal(signal.SIGHUP))
         raise RecordError("far enough")
 
-    monkeypatch.setattr(start, "ready_plans", made)
+    monkeypatch.setattr(run, "ready_plans", made)
     try:
         with pytest.raises(RecordError, match="far enough"):
-            start.run(tmp_path, bind="127.0.0.1:0")
+            run.run(tmp_path, bind="127.0.0.1:0", admin_bind="127.0.0.1:0")
         assert callable(found[0])  # not what the system does, which is to end it
         found[0](signal.SIGHUP, None)
     finally:

@@ -19,10 +19,10 @@ from tests.service.kit import CONFIG, PLAN, Client, Clock, make_folder, open_ser
 from tests.service.test_monitor import PLAN_DAY, WATCHED, day, members, until_tripped
 from ucsearch.cli import app
 from ucsearch.monitor.bets import ADVICE
-from ucsearch.pipeline.rotating import rotate_log
-from ucsearch.pipeline.watch import run_watch
+from ucsearch.planner.monitor.job import run_watch
+from ucsearch.planner.monitor.rotate import rotate_log
 from ucsearch.records.reader import AuditReader
-from ucsearch.service import awaited
+from ucsearch.service import plan_state
 from ucsearch.verify import verify_log
 
 LOG = "log/decisions.db"
@@ -50,7 +50,7 @@ def test_a_monitor_that_was_taken_out_of_the_configuration_leaves_a_log_that_ver
             assert (await client.get("/v1/monitors/orders")).json()["state"] == "off"
             assert (await client.get("/v1/monitors/orders/A")).status_code == 404
             assert (await client.get("/v1/series/A")).json()["monitor"] is None
-            figures = (await client.get("/metrics")).text
+            figures = await client.metrics()
             assert 'ucsearch_monitor_tripped{plan="orders"}' not in figures
         # The plan itself is gone, one of its outcomes still comes.
         (tmp_path / "service.toml").write_text(CONFIG.replace('"orders"', '"others"'))
@@ -83,19 +83,20 @@ async def rearmed(client: Client, **body: Any) -> tuple[int, str]:
 def test_models_are_compared_within_a_series(tmp_path: Path, stream: str) -> None:
     """Series may have models of their own: that another one was decided last is no new model."""
     clock = Clock()
-    body = {"series": stream} if stream else {}
+    body = {"streams": [stream]}
+    of = f" of {stream}" if stream else ""
 
     async def go() -> None:
         async with running(tmp_path, WATCHED, PLAN_DAY + PLAN, clock) as client:
             for _ in range(30):
                 for name in ("A", "B"):
                     await day(client, clock, 99.0, name, model=f"of {name}")
-                if client.service.standing.journal.status("orders", stream).tripped:
+                if client.service.plan_states.journal.status("orders", stream).tripped:
                     break
             for name in ("B", "A", "B", "A", "new"):
                 await forecast(client, name, f"of {name}")
                 assert await rearmed(client, **body) == (
-                    422, "the forecasts' model is the one that tripped; another one, or accept: true, is needed",
+                    422, f"the forecasts' model{of} is the one that tripped; another one, or accept: true, is needed",
                 )  # fmt: skip
             await forecast(client, "B", "of B, refitted")
             await forecast(client, "new", "of new")
@@ -114,16 +115,16 @@ def test_a_new_model_is_known_in_the_next_file_of_a_log(tmp_path: Path) -> None:
             for _ in range(2):
                 rotate_log(tmp_path / LOG, at=clock.now, by="a person", why="a new year")
             same = "the forecasts' model is the one that tripped; another one, or accept: true, is needed"
-            assert await rearmed(client) == (422, same)
+            assert await rearmed(client, streams=[""]) == (422, same)
             await forecast(client, "A", "m1")
-            assert await rearmed(client) == (422, same)
+            assert await rearmed(client, streams=[""]) == (422, same)
             await forecast(client, "A", "m2")
-            assert (await rearmed(client))[0] == 201
+            assert (await rearmed(client, streams=[""]))[0] == 201
             (tmp_path / LOG).unlink()
-            assert await rearmed(client, series="A") == (
+            assert await rearmed(client, streams=["A"]) == (
                 422, "when it tripped is not in the files that are here; accept: true is needed",
             )  # fmt: skip
-            assert (await rearmed(client, series="A", accept=True))[0] == 201
+            assert (await rearmed(client, streams=["A"], accept=True))[0] == 201
 
     asyncio.run(go())
 
@@ -199,8 +200,8 @@ def test_every_step_of_the_target_is_waited_for(tmp_path: Path) -> None:
 
 def test_what_is_overdue_is_the_same_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many steps were reported of each decision, and in whichever file of the log."""
-    monkeypatch.setattr(awaited, "_LOOK_BACK", 10)
-    monkeypatch.setattr(awaited, "_PAGE", 3)
+    monkeypatch.setattr(plan_state, "_LOOK_BACK", 10)
+    monkeypatch.setattr(plan_state, "_PAGE", 3)
     clock = Clock()
 
     async def go() -> None:
@@ -217,7 +218,7 @@ def test_what_is_overdue_is_the_same_after_a_restart(tmp_path: Path, monkeypatch
             assert await overdue(client) == 3
         async with running(tmp_path, OVERDUE, PLAN_DAY + PLAN, clock, tokens=tokens) as client:
             assert await overdue(client) == 2  # entries of the first two days are not looked at any more
-            assert client.service.standing.overdue("orders", clock.now, "S0") == 1
+            assert client.service.plan_states.overdue("orders", clock.now, "S0") == 1
 
     asyncio.run(go())
 
@@ -242,7 +243,7 @@ def test_offline_the_same_is_seen_in_all_files_of_a_log(tmp_path: Path) -> None:
                     for id in made for h, x in enumerate(values)
                 ]  # fmt: skip
                 assert (await client.post("/v1/outcomes", {"items": items})).status_code == 201
-            statuses = client.service.standing.journal.plans["orders"].monitor.statuses()
+            statuses = client.service.plan_states.journal.plans["orders"].monitor.statuses()
             return {s.series: s.evidence for s in statuses if s.series}
 
     online = asyncio.run(go())
@@ -290,6 +291,8 @@ def test_arming_is_judged_by_what_the_service_would_see(
     out = CliRunner().invoke(app, given)
     assert said in out.output + str(out.exception)
     assert (out.exit_code == 0) == (said == "the pool did not trip")
+    given[3] = "others"
+    assert CliRunner().invoke(app, given).exit_code == 2  # a wrong word is no verdict
 
 
 @pytest.mark.parametrize(
@@ -323,19 +326,23 @@ def test_pages_say_what_has_stopped_and_what_to_do(tmp_path: Path) -> None:
             person = Person(client)
             await person.login("viewer")
             calm = (await person.look("/console/monitor")).text
-            assert "arms them again" not in calm
+            assert "No series has tripped." in calm
             await until_tripped(client, clock, "A", "B")
             await decided(client, "new")
             clock.now += timedelta(days=3)
             page = unescape((await person.look("/console/monitor")).text)
             assert "Nothing of the plan is released" in page
-            assert ADVICE[client.service.standing.journal.status("orders").about] in page
-            assert "2 series tripped on their own" in page
-            assert "after 3 calm outcomes in a row" in page
-            assert "1 outcome overdue" in page
+            about = client.service.plan_states.journal.status("orders").about
+            assert about == "forecasts too low"
+            assert ADVICE[about][1:] in page
+            together = 'All series together</span><span>forecasts too low</span><span class="note">since 2026-'
+            assert together in page.replace("\n", "")
+            assert page.count('<span class="tag bad">tripped</span>') >= 3
+            assert "armed again after 3 calm outcomes" in page
+            assert "1 outcomes were not reported in time" in page
             # Its own stream is armed, but nothing of it leaves.
             series = (await person.look("/console/series?name=new&plan=orders")).text
-            assert "all series together tripped" in series
-            assert "What to do" in series
+            assert "All series together: " in series
+            assert "Nothing of the plan is released." in series
 
     asyncio.run(go())

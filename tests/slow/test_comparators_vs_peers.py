@@ -17,7 +17,7 @@ import pytest
 import ucsearch as uc
 from bench.inventory import RISK, make_problem
 from bench.peers_run import regret
-from ucsearch.comparators import CEM, MPPI, key_from
+from ucsearch.lab.comparators import CEM, MPPI, key_from
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-peers" / "bin" / "python"

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ucsearch.backtest.statistics import bounds
-from ucsearch.evaluation.promotion import delta_rows, gate_rows, is_promoted
-from ucsearch.evaluation.protocol import COMPARATORS, Protocol
+from ucsearch.lab.suites.promotion import delta_rows, gate_rows, is_promoted
+from ucsearch.lab.suites.protocol import COMPARATORS, Protocol
+from ucsearch.replay.statistics import bounds
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from tests.scale.kit import write_files
 from ucsearch.records import AuditReader
 from ucsearch.records.backup import backup, restore
 from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job
-from ucsearch.segments.audit import segments_of, verify_segments
+from ucsearch.scale.segments.audit import segments_of, verify_segments
 
 pytestmark = pytest.mark.slow
 KILLS = 20

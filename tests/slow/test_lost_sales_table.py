@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from ucsearch.inventory import LostSales, lost_sales_table, poisson, solve, zipkin_instances
-from ucsearch.inventory.table import Row
+from ucsearch.replay.classics import LostSales, lost_sales_table, poisson, solve, zipkin_instances
+from ucsearch.replay.classics.table import Row
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.report_kit import many_folders
-from ucsearch.evaluation.report import write_reports
+from tests.suites.report_kit import many_folders
+from ucsearch.lab.suites.report import write_reports
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ucsearch as uc
-from ucsearch.inventory import Demand, backorder_base_stock, optimise_s_s, poisson, s_s_cost
+from ucsearch.replay.classics import Demand, backorder_base_stock, optimise_s_s, poisson, s_s_cost
 from ucsearch.tasks import LeadTimeInventory
 
 newsvendor = pytest.importorskip("stockpyl.newsvendor", reason="stockpyl is not installed")

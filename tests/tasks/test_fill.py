@@ -13,7 +13,7 @@ from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.policies import resolve
 from ucsearch.task import View
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks.inventory_fill import fill, room
+from ucsearch.tasks.inventory.bound import fill, room
 
 PROBLEMS = (
     LeadTimeInventory(lead_time=0, price=3.1, unit_cost=1.7, salvage=0.3),

@@ -19,13 +19,13 @@ from tests.kit.counts import sizes, some
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
-from ucsearch.inventory.backorder import backorder_base_stock
-from ucsearch.inventory.demand import Demand, poisson
-from ucsearch.inventory.newsvendor import newsvendor_discrete
 from ucsearch.records.canonical import canonical
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
+from ucsearch.replay.classics.backorder import backorder_base_stock
+from ucsearch.replay.classics.demand import Demand, poisson
+from ucsearch.replay.classics.newsvendor import newsvendor_discrete
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks import inventory_rules as rules
+from ucsearch.tasks.inventory import rules
 from ucsearch.verify import verify_record
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "lead-time-inventory.md"
@@ -160,7 +160,7 @@ def test_orders_that_tie_at_nothing_are_not_called_worse(
     ):
         state, trace = made.state(stock, [5.0] * lead_time), uc.Trace.from_members(members)
         for policy in (uc.Exact(depth=2), uc.CertifiedBeam(depth=3, width=4)):
-            known: dict[str, Any] = dict(params=params, engine="python")
+            known: dict[str, Any] = dict(params=params, run=uc.Run(engine="python"))
             decided = uc.decide(task, state, trace, policy, **known)
             record, blobs = decision_record(decided, series="A")
             assert verify_record(canonical(record), blobs, task).status == "valid"
@@ -183,7 +183,7 @@ def test_what_is_spent_and_comes_back_is_not_called_worse() -> None:
         capacity=20.0,
     )  # fmt: skip
     trace = uc.Trace.from_members([[0.0, 1.0, 1.0, 10.0], [0.0, 0.0, 5.0, 2.0]])
-    policy, known = uc.UCBeam(depth=3, width=3), dict(params=made.params(), engine="python")
+    policy, known = uc.UCBeam(depth=3, width=3), dict(params=made.params(), run=uc.Run(engine="python"))
     decided = uc.decide(made.task(), made.state(0.0, [0.0, 0.0]), trace, policy, **known)  # type: ignore[arg-type]
     record, blobs = decision_record(decided, series="A")
     assert verify_record(canonical(record), blobs, made.task()).status == "valid"
@@ -554,7 +554,7 @@ def test_merged_arrivals_change_no_cost_and_leave_fewer_states(lead_time: int, r
     trace = uc.Trace.from_members(np.random.default_rng(1).poisson(2.0, (6, 5)).astype(float)).declare("independent")
     state = plain.state(3.0, [2.0] * lead_time)
     policy = uc.Exact(depth=5, mode="closed")
-    found = [uc.certify(c.task(), state, trace, policy, engine="python") for c in (plain, merged)]
+    found = [uc.certify(c.task(), state, trace, policy, run=uc.Run(engine="python")) for c in (plain, merged)]
     assert [r.score for r in found[0].rivals] == [r.score for r in found[1].rivals]
     if lead_time:
         assert found[1].plan.reached < found[0].plan.reached
@@ -575,9 +575,11 @@ def test_packs_that_params_bring_past_the_settings(pack: float, action: float) -
     made = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 1.0, 2.0, 3.0), capacity=6.0)
     trace = uc.Trace.from_members([[2.0, 3.0], [4.0, 2.0]])
     params = made.params()._replace(case_pack=pack)
-    found = uc.decide(made.task(), made.state(0.0), trace, uc.Exact(depth=2), params=params, engine="python")
+    found = uc.decide(
+        made.task(), made.state(0.0), trace, uc.Exact(depth=2), params=params, run=uc.Run(engine="python")
+    )
     assert (found.outcome, found.action) == (uc.Outcome.RELEASED, action)
-    assert found.last_look == ""
+    assert found.final_check == ""
 
 
 @pytest.mark.parametrize("pack", [math.nan, math.inf, -math.inf])
@@ -585,7 +587,9 @@ def test_packs_that_are_no_number_are_refused(pack: float) -> None:
     made = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 3.0))
     params = made.params()._replace(case_pack=pack)
     with pytest.raises(InputError, match=r"params\.case_pack"):
-        uc.decide(made.task(), made.state(0.0), [[2.0, 3.0]], uc.Exact(depth=2), params=params, engine="python")
+        uc.decide(
+            made.task(), made.state(0.0), [[2.0, 3.0]], uc.Exact(depth=2), params=params, run=uc.Run(engine="python")
+        )
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1e9, *(pytest.param(x, marks=pytest.mark.slow) for x in (1e-4, 1e-12))])
@@ -599,7 +603,7 @@ def test_a_proof_holds_in_any_unit(unit: float) -> None:
         trace = uc.Trace.from_members(rng.poisson(3.0, (8, 4)) * unit)
         state = made.state(2.0 * unit, [2.0 * unit] * k)
         for policy in (uc.Exact(depth=4), uc.Exact(depth=3, mode="members", risk=0.3), uc.CertifiedBeam(depth=4)):
-            decision = uc.decide(made.task(), state, trace, policy, engine="python")
+            decision = uc.decide(made.task(), state, trace, policy, run=uc.Run(engine="python"))
             record, blobs = decision_record(decision)
             assert verify_record(record, blobs, made.task()).status == "valid"
 
@@ -620,7 +624,7 @@ def test_a_proof_holds_in_the_amounts_of_the_call(given: str) -> None:
         for policy in (uc.Exact(depth=4), uc.CertifiedBeam(depth=4)):
             decision = uc.decide(
                 shop.task(), shop.state(2.0 * scale, [2.0 * scale]), trace, policy,
-                actions=[own.params().grid], params=params, engine="python",
+                actions=[own.params().grid], params=params, run=uc.Run(engine="python"),
             )  # fmt: skip
             record, blobs = decision_record(decision)
             assert verify_record(record, blobs, shop.task()).status == "valid"

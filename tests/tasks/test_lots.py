@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks.lots import lots
+from ucsearch.tasks.inventory.sizes import lots
 from ucsearch.trace import Trace
 
 

@@ -76,7 +76,7 @@ def test_addresses_are_found_in_tasks_and_old_ones_stay() -> None:
             assert old.source_hash == found.source_hash
     plain = import_module("ucsearch.planning.objects").LeadTimeInventory
     assert plain.source_hash == TASKS["lead_time_inventory"].kind().task().source_hash
-    assert import_module("ucsearch.evaluation.kinds.direction_records").TASK.name == "direction"
+    assert import_module("ucsearch.lab.suites.kinds.direction_records").TASK.name == "direction"
 
 
 @pytest.mark.parametrize("name", ["LeadTimeInventory_zz", "Nothing_7b7d", "nothing", "Direction_7b2261223a317d"])

@@ -12,7 +12,7 @@ import pytest
 import ucsearch as uc
 from tests.kit.counts import some
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
-from ucsearch.tasks.storage import Storage
+from ucsearch.tasks.storage.record import Storage
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "storage.md"
 SPREADS = ("variance", "std", "downside")

@@ -9,7 +9,7 @@ import pytest
 
 import ucsearch as uc
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
-from ucsearch.tasks.storage import Storage
+from ucsearch.tasks.storage.record import Storage
 
 
 def random_case(rng: np.random.Generator) -> tuple[Storage, Any, np.ndarray, float, str]:

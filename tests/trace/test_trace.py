@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES, Clock
-from ucsearch.ensembles import weighted_mean
 from ucsearch.errors import InputError
-from ucsearch.marginals import interpolate, levels, normal_points, normal_quantile
 from ucsearch.trace.files import _unpacks_to, content_hash
+from ucsearch.trace.members import interpolate, levels, normal_points, normal_quantile, weighted_mean
 
 NAN, INF = float("nan"), float("inf")
 CLOCK = TEMPLATES["clock"].task
@@ -603,6 +602,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: uc.Trace.from_members(GRID, weights=[0.333, 0.666]),
         "trace.weights: saw a sum of 0.999, expected weights that sum to 1",
     ),
+    "weights whose sum is 1 in six digits": (
+        lambda: uc.Trace.from_members(GRID, weights=[0.5, 0.50000001]),
+        "trace.weights: saw a sum of 1.00000001, expected weights that sum to 1",
+    ),
     "negative sigma": (
         lambda: uc.Trace.from_members(GRID, sigma=[[1.0, 1.0], [1.0, -1.0]]),
         "trace.sigma[1, 1]: saw -1.0, expected at least 0",
@@ -867,3 +870,61 @@ def test_weights_are_taken_as_they_are_or_normalised_on_request() -> None:
     assert rounded.weights.sum() == 1.0
     with pytest.raises(InputError, match=r"weights\[1\].*sum of 2"):
         uc.Trace.from_members(np.ones((2, 2, 3)), weights=[[0.5, 0.5], [1.0, 1.0]])
+
+
+# ---------------------------------------------------------------- a pmf of its own for each step
+
+STEPS = [([2.0, 0.0, 5.0], [0.25, 0.5, 0.25]), (range(4), [0.1, 0.2, 0.3, 0.4]), ([7.0], [1.0])]
+
+
+def marginal(trace: uc.Trace, h: int) -> dict[float, float]:
+    found: dict[float, float] = {}
+    for y, w in zip(trace.members[0, :, h, 0].tolist(), trace.weights[0].tolist(), strict=True):
+        found[y] = found.get(y, 0.0) + w
+    return found
+
+
+def test_every_step_keeps_the_pmf_of_its_own() -> None:
+    trace = uc.Trace.from_distribution(pmf=STEPS)
+    assert (trace.horizon, trace.coupling) == (3, "comonotone")
+    law = trace.declare("independent").law()
+    for h, (values, probabilities) in enumerate(STEPS):
+        own = dict(zip(map(float, values), probabilities, strict=True))
+        assert marginal(trace, h) == pytest.approx(own, abs=1e-15)
+        assert dict(zip([y for (y,) in law.points[h]], law.weights[h], strict=True)) == pytest.approx(own, abs=1e-15)
+    ordered = trace.members[0][np.argsort(trace.members[0][:, 1, 0], kind="stable")]
+    assert (np.diff(ordered, axis=0) >= 0).all()  # one quantile at every step
+
+
+def test_levels_that_rounding_puts_apart_are_one() -> None:
+    third = [1 / 3] * 3
+    six = [1 / 6] * 6
+    trace = uc.Trace.from_distribution(pmf=[(range(3), third), (range(6), six), (range(3), [0.1 + 0.2, 0.4, 0.3])])
+    assert trace.size == 8  # sixths, and 0.3 and 0.7
+
+
+def test_vectors_and_draws_have_pmfs_by_step_too() -> None:
+    pairs = [([[1.0, 9.0], [2.0, 8.0]], [0.5, 0.5]), ([[3.0, 7.0]], [1.0])]
+    trace = uc.Trace.from_distribution(pmf=pairs, fields=2)
+    assert sorted(trace.members[0, :, 0].tolist()) == [[1.0, 9.0], [2.0, 8.0]]
+    assert (trace.members[0, :, 1] == [3.0, 7.0]).all()
+    drawn = uc.Trace.from_distribution(pmf=STEPS, points=4000, method="sampled", rng=np.random.default_rng(1))
+    assert (drawn.members[0, :, 2, 0] == 7.0).all()
+    assert np.mean(drawn.members[0, :, 1, 0] == 3.0) == pytest.approx(0.4, abs=0.03)
+    assert np.mean(drawn.members[0, :, 0, 0] == 0.0) == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (dict(pmf=STEPS, horizon=2), "trace.pmf: saw 3 steps, expected 2, one for each step"),
+        (dict(pmf=STEPS[0]), "trace.horizon: saw None"),
+        (dict(pmf=[]), "trace.pmf: saw no steps"),
+        (dict(pmf=[STEPS[0], ([1.0], [0.5])]), "trace.pmf.probabilities: saw a sum of 0.5"),
+        (dict(pmf=[*STEPS[:2], [1.0, 2.0, 3.0]]), "trace.pmf[2]: saw [1.0, 2.0, 3.0], expected a pair"),
+        (dict(pmf=0.5), "trace.pmf: saw float"),
+    ],
+)  # fmt: skip
+def test_pmfs_by_step_that_are_none_are_refused(given: Any, why: str) -> None:
+    with pytest.raises(InputError, match=re.escape(why)):
+        uc.Trace.from_distribution(**given)

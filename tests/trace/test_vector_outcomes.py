@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +9,10 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.adapters import from_wide, join_trace_sets
-from ucsearch.errors import InputError, UCSearchError
-from ucsearch.forecast.pairing import pair_paths
-from ucsearch.scoreboard.job import Plan, run_compare
-from ucsearch.scoreboard.problem import load_setup, make_problem, read_file
+from ucsearch.errors import InputError
+from ucsearch.forecast.base import forecast_paths, pair_paths
+from ucsearch.forecast.ridge import RidgePaths
+from ucsearch.forecast.streams import series_stream
 
 RNG = np.random.default_rng(8)
 MEAN, STD = RNG.normal(30.0, 5.0, (4, 2)), RNG.uniform(1.0, 3.0, (4, 2))
@@ -127,44 +126,19 @@ def test_adapters_join_window_by_window() -> None:
     assert ragged["B"].members[..., 1] == pytest.approx(100.0 - 2.0 * ragged["B"].members[..., 0])
     with pytest.raises(InputError, match="windows of the first"):
         join_trace_sets(from_wide(price), from_wide({"A": load["A"]}))
-    found = uc.decide(METERED, Store(1.0), both["A"], uc.Exact(depth=3), gate=uc.Gate(), engine="python")
+    found = uc.decide(METERED, Store(1.0), both["A"], uc.Exact(depth=3), gate=uc.Gate(), run=uc.Run(engine="python"))
     assert found.outcome in (uc.Outcome.RELEASED, uc.Outcome.FALLBACK)
 
 
-def history(path: Path, periods: int = 60) -> Path:
-    lines = ["series,step,price,load"]
-    for i, name in enumerate("ABCD"):
-        price = 30.0 + 8.0 * np.sin(np.arange(periods) / 3.0 + i) + RNG.normal(0.0, 2.0, periods)
-        lines += [f"{name},{t + 1},{x},{100.0 - 2.0 * x}" for t, x in enumerate(price.tolist())]
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def test_compare_forecasts_the_fields_together_and_walks_them(tmp_path: Path) -> None:
-    data, start = history(tmp_path / "hours.csv"), '{"level": 1}'
-    setup = load_setup(f"{__file__}:METERED", start=start)
-    panel = make_problem(setup, read_file(data, None, 1, Hour._fields), steps=3, windows=1, horizon=3, key=1)
-    assert panel.members.shape[-1] == panel.realised.shape[-1] == 2
-    for paths in panel.members.reshape(-1, *panel.members.shape[2:]):  # opposite in the past, and so ahead
-        price, load = paths.mean(axis=1).T
-        assert np.argsort(price).tolist() == np.argsort(-load).tolist()
-    plan = Plan(task=f"{__file__}:METERED", data=str(data), start=start, steps=3, windows=1, depth=2, width=4, top_k=2,
-                seeds=1, engine="python")  # fmt: skip
-    board = run_compare(plan, clock=lambda: 0.0)
-    named = {row.name for row in board.rows}
-    assert {"uc-beam", "greedy"} <= named
-    again = run_compare(plan, clock=lambda: 0.0)
-    assert [x.reward for x in board.rows] == [x.reward for x in again.rows]
-
-
-def test_compare_wants_a_column_for_every_field(tmp_path: Path) -> None:
-    plain = tmp_path / "plain.csv"
-    plain.write_text("series,step,price\nA,1,2.0\n")
-    plan = Plan(task=f"{__file__}:METERED", data=str(plain), start='{"level": 1}', engine="python")
-    with pytest.raises(UCSearchError, match="load"):
-        run_compare(plan, clock=lambda: 0.0)
-    with pytest.raises(UCSearchError, match=r"1 values a period, expected 2: price, load"):
-        run_compare(Plan(task=f"{__file__}:METERED", start='{"level": 1}', engine="python"), clock=lambda: 0.0)
+def test_fields_are_forecast_together() -> None:
+    rng = np.random.default_rng(8)
+    price = 30.0 + 8.0 * np.sin(np.arange(60) / 3.0) + rng.normal(0.0, 2.0, 60)
+    y, marks = np.column_stack([price, 100.0 - 2.0 * price]), np.arange(56, 59)
+    paths = forecast_paths(RidgePaths(paths=30), y, marks, 3, 1, series_stream(1, "A"))
+    assert paths.shape == (3, 30, 3, 2)
+    for one in paths:  # opposite in the past, and so ahead
+        ahead, load = one.mean(axis=1).T
+        assert np.argsort(ahead).tolist() == np.argsort(-load).tolist()
 
 
 def test_paths_are_put_together_as_the_past_has_it() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.brute import enumerate_paths
-from ucsearch.comparators import CEM, DelayAwareGreedy
-from ucsearch.dispatch import last_look
+from ucsearch.decision import final_check
 from ucsearch.errors import InputError, TaskError
+from ucsearch.lab.comparators import CEM, DelayAwareGreedy
 from ucsearch.verify import verify_file
 
 
@@ -130,7 +130,7 @@ def test_a_window_that_cannot_end_well_is_a_dead_end() -> None:
     trace = uc.Trace.from_members(WINDOWS[0][1])
     for policy in (*policies("mean"), *policies("members")):
         assert uc.search(nowhere, Level(1.0), trace, policy, engine="python").status == uc.Status.DEAD_END
-    decided = uc.decide(nowhere, Level(1.0), trace, uc.UCBeam(depth=3), gate=uc.Gate(), engine="python")
+    decided = uc.decide(nowhere, Level(1.0), trace, uc.UCBeam(depth=3), gate=uc.Gate(), run=uc.Run(engine="python"))
     assert decided.outcome == uc.Outcome.FALLBACK
     assert decided.reason == uc.Reason.DEAD_END
 
@@ -193,7 +193,9 @@ def test_certificates_bound_what_may_end_there_and_no_more(mode: Any) -> None:
             continue
         policy = uc.CertifiedBeam(depth=4, width=8, top_k=4, risk=0.5, mode=mode)
         for nodes in (4, 100_000):  # the first leaves the members bound to prove it
-            found = uc.certify(TASK, Level(level), trace, policy, engine="python", node_budget=nodes)
+            found = uc.certify(
+                TASK, Level(level), trace, policy, run=uc.Run(engine="python"), proof=uc.Proof(node_budget=nodes)
+            )
             for rival in found.rivals:
                 if math.isfinite(rival.upper):
                     assert rival.upper >= every.values.get(rival.index, -math.inf) - 1e-9
@@ -218,7 +220,7 @@ def test_records_verify_and_not_by_other_rules_about_the_end(policy: uc.Policy, 
     with uc.AuditLog(tmp_path / "log.db") as log:
         for level in (1.0, 3.0):
             gate = uc.Gate(certificate=False, regret_limit=1e6)
-            decided = uc.decide(TASK, Level(level), trace, policy, gate=gate, engine="python")
+            decided = uc.decide(TASK, Level(level), trace, policy, gate=gate, run=uc.Run(engine="python"))
             assert decided.outcome == uc.Outcome.RELEASED
             log.write(decided, series=f"S{level}", where="here:TASK")
         log.export_jsonl(tmp_path / "out.jsonl")
@@ -234,23 +236,23 @@ def test_records_verify_and_not_by_other_rules_about_the_end(policy: uc.Policy, 
 
 
 @pytest.mark.parametrize("mode", ["mean", "members", "closed"])
-def test_the_last_look_asks_for_the_end(mode: Any) -> None:
+def test_the_final_check_asks_for_the_end(mode: Any) -> None:
     trace = uc.Trace.from_members(np.array([[0.2, 0.9, 0.1], [0.9, 0.3, 0.8]]), coupling="independent")
     policy = uc.Exact(depth=3, mode="closed") if mode == "closed" else uc.UCBeam(depth=3, width=6, mode=mode)
-    certified = uc.certify_panel(TASK, [Level(2.0)], trace, policy, engine="python")
+    certified = uc.certify_panel(TASK, [Level(2.0)], trace, policy, run=uc.Run(engine="python"))
     released = np.array([True])
-    assert last_look.last_look(certified, released) == {}
+    assert final_check.final_check(certified, released) == {}
     rules = TASK.__dict__["allowed_end"]
     try:
         TASK.__dict__["allowed_end"] = lambda s, p: s.level > 99.0
-        assert "end" in last_look.last_look(certified, released)[0]
+        assert "end" in final_check.final_check(certified, released)[0]
     finally:
         TASK.__dict__["allowed_end"] = rules
 
 
 def test_gym_counts_a_forbidden_end_as_a_dead_end() -> None:
     pytest.importorskip("gymnasium")
-    from ucsearch.gym import TaskEnv, TaskVectorEnv
+    from ucsearch.lab.gym import TaskEnv, TaskVectorEnv
 
     for action, fine in ((2, True), (1, False)):
         env = TaskEnv(TASK, Level(1.0), [np.zeros(3)], length=1, dead_end_reward=-7.0, engine="python")

@@ -174,12 +174,12 @@ def test_an_unknown_frame_library_is_refused() -> None:
 
 
 def test_a_missing_frame_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ucsearch import frames
+    from ucsearch import formatting
 
     def refuse(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(frames.importlib, "import_module", refuse)
+    monkeypatch.setattr(formatting.importlib, "import_module", refuse)
     with pytest.raises(InputError, match=r"polars, pandas or pyarrow to be installed. pip install 'ucsearch\[io\]'"):
         search().frame()
 
@@ -246,7 +246,7 @@ def test_rows_of_states_and_parameters_may_change_afterwards() -> None:
     traces = uc.Trace.from_members(np.stack([PRICES, PRICES]))
     states = np.array([START, Charge(1.0, 0.0)])
     params = np.tile(BATTERY.params_row, (2, 1))
-    panel = uc.decide_panel(BATTERY, states, traces, POLICY, params=params, engine="python")
+    panel = uc.decide_panel(BATTERY, states, traces, POLICY, params=params, run=uc.Run(engine="python"))
     before = [decision_record(panel[w]) for w in range(2)]
     states += 1.0
     params *= 2.0

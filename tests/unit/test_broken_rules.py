@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.dispatch.gate import Reason
+from ucsearch.decision.gate import Reason
 from ucsearch.errors import TaskError
 
 
@@ -97,7 +97,7 @@ def test_every_exception_is_a_task_error(role: str, error: BaseException) -> Non
     task = task_of(**{role: raises(error)})
     with pytest.raises(TaskError):
         uc.search(task, S(1.0), TRACE, POLICIES["beam"], engine="python")
-    decision = uc.decide(task, S(1.0), TRACE, POLICIES["beam"], engine="python")
+    decision = uc.decide(task, S(1.0), TRACE, POLICIES["beam"], run=uc.Run(engine="python"))
     assert decision.cause is Reason.TASK_ERROR
     assert not decision.released
 
@@ -111,8 +111,8 @@ def test_one_broken_window_stops_no_other(role: str, policy: str) -> None:
         return {"feasible": feasible, "reward": reward, "step": step}[role](*args)
 
     states = [S(0.0), S(10.0), S(0.0)]
-    panel = uc.decide_panel(task_of(**{role: broken}), states, PANEL, POLICIES[policy], engine="python")
-    good = uc.decide_panel(task_of(), states, PANEL, POLICIES[policy], engine="python")
+    panel = uc.decide_panel(task_of(**{role: broken}), states, PANEL, POLICIES[policy], run=uc.Run(engine="python"))
+    good = uc.decide_panel(task_of(), states, PANEL, POLICIES[policy], run=uc.Run(engine="python"))
     assert [c is Reason.TASK_ERROR for c in panel.cause] == [False, True, False]
     assert panel.action[0] == good.action[0]
     assert panel.action[2] == good.action[2]
@@ -125,7 +125,7 @@ def test_one_broken_window_stops_no_other(role: str, policy: str) -> None:
     ids=lambda a: str(type(a)),
 )
 def test_what_is_neither_yes_nor_no_is_no_answer(answer: Any) -> None:
-    decision = uc.decide(task_of(feasible=gives(answer)), S(1.0), TRACE, POLICIES["beam"], engine="python")
+    decision = uc.decide(task_of(feasible=gives(answer)), S(1.0), TRACE, POLICIES["beam"], run=uc.Run(engine="python"))
     assert decision.cause is Reason.TASK_ERROR
     assert decision.outcome is uc.Outcome.HOLD  # the fallback is asked the same question
 
@@ -141,17 +141,17 @@ def test_one_and_true_are_yes(answer: Any) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_what_is_no_number_is_no_reward(value: Any, policy: str) -> None:
-    decision = uc.decide(task_of(reward=gives(value)), S(1.0), TRACE, POLICIES[policy], engine="python")
+    decision = uc.decide(task_of(reward=gives(value)), S(1.0), TRACE, POLICIES[policy], run=uc.Run(engine="python"))
     assert decision.cause is Reason.TASK_ERROR
     assert decision.outcome is uc.Outcome.FALLBACK
 
 
 @pytest.mark.parametrize("new", [None, 3.0, S, OddState(1.0, 2.0), ("a",), (None,), S((1.0,)), S(10**400)], ids=repr)
 def test_what_is_no_state_is_no_step(new: Any) -> None:
-    decision = uc.decide(task_of(step=gives(new)), S(1.0), TRACE, POLICIES["beam"], engine="python")
+    decision = uc.decide(task_of(step=gives(new)), S(1.0), TRACE, POLICIES["beam"], run=uc.Run(engine="python"))
     assert decision.cause is Reason.TASK_ERROR
 
 
 def test_a_rule_that_never_comes_back_from_itself() -> None:
     task = task_of(reward=lambda s, a, y, p: float(deeper(0)))
-    assert uc.decide(task, S(0.0), TRACE, POLICIES["beam"], engine="python").cause is Reason.TASK_ERROR
+    assert uc.decide(task, S(0.0), TRACE, POLICIES["beam"], run=uc.Run(engine="python")).cause is Reason.TASK_ERROR

@@ -19,15 +19,16 @@ ROOT = Path(ucsearch.__file__).parent
 # A part may import parts of a lower number only. What is not listed stands between the last of these and the top.
 LAYERS = {
     "errors": 0,
-    "answers": 0,
+    "rules": 3,
+    "rules.answers": 0,
+    "rules.compile": 5,
     "signatures": 1,
-    "figures": 0,
     "instead": 0,
     "lazy": 0,
     "cachedir": 0,
     "jit": 1,
     "layout": 1,
-    "frames": 1,
+    "formatting": 1,
     "report": 1,
     "student": 1,
     "codeform": 0,
@@ -36,42 +37,38 @@ LAYERS = {
     "reached": 0,
     "hidden": 1,
     "reach": 3,
-    "ensembles": 2,
-    "marginals": 3,
-    "law_classes": 2,
-    "law": 3,
     "spreads": 3,
     "lint": 3,
     "task": 4,
     "trace": 4,
-    "joint": 5,
     "policies": 5,
-    "effort": 5,
+    "options": 5,
     "engine": 6,
     "certificate": 7,
-    "dispatch": 8,
+    "decision": 8,
     "records": 9,
     "allocation": 10,
     # Beside the path from task to record: nothing above uses them.
     "check": 10,
-    "comparators": 10,
-    "data": 10,
+    "lab.comparators": 10,
+    "lab.data": 10,
     "forecast": 10,
-    "inventory": 10,
+    "replay.classics": 10,
     "monitor": 10,
-    "gym": 11,
-    "learned": 12,
+    "lab.gym": 11,
+    "lab.learned": 12,
+    "tasks.checks": 9,
     "tasks": 10,
     "verify": 10,
-    "segments": 10,
+    "scale.segments": 10,
     "adapters": 10,
-    "backtest": 12,
-    "settings": 12,
+    "replay": 12,
+    "planner.settings": 12,
     "planning": 11,
-    "pipeline": 13,
-    "evaluation": 14,
+    "planner": 13,
+    "monitor.arming": 14,
+    "lab": 14,
     "scale": 14,
-    "scoreboard": 15,
     "client": 15,
     "service": 16,
     "cli": 20,
@@ -82,8 +79,10 @@ FACADE = "ucsearch"  # `import ucsearch as uc` may load everything, so only the 
 
 
 def part_of(module: str) -> str:
-    """`engine` for `ucsearch.engine.plan`; the package itself is the facade."""
-    return module.split(".")[1] if "." in module else FACADE
+    """`engine` for `ucsearch.engine.plan`, `lab.data` for what lies in it; the package itself is the facade."""
+    inner = module.split(".")[1:]
+    pair = ".".join(inner[:2])
+    return pair if pair in LAYERS else inner[0] if inner else FACADE
 
 
 @cache
@@ -120,8 +119,8 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: a relative import"
             found = [node.module or ""]
-            if node.module == "ucsearch":
-                found = [f"ucsearch.{alias.name}" for alias in node.names]
+            if node.module == "ucsearch" or f"{node.module}.{node.names[0].name}".removeprefix("ucsearch.") in LAYERS:
+                found = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
         yield from ((node.lineno, name) for name in found if name.split(".")[0] == "ucsearch")
@@ -152,19 +151,19 @@ def test_imports_go_down() -> None:
     ("module", "text", "bad"),
     [
         ("ucsearch.engine.api", "import ucsearch.certificate.api", True),
-        ("ucsearch.engine.api", "from ucsearch.dispatch.gate import Gate", True),
+        ("ucsearch.engine.api", "from ucsearch.decision.gate import Gate", True),
         ("ucsearch.engine.api", "def f():\n    from ucsearch.records import AuditLog", True),
         ("ucsearch.engine.api", "from ucsearch import certificate", True),
         ("ucsearch.engine.api", "import ucsearch as uc", True),
-        ("ucsearch.tasks.inventory", "from ucsearch.forecast import naive", True),
-        ("ucsearch.tasks.inventory", "from ucsearch.suites import one", True),
+        ("ucsearch.tasks.inventory.record", "from ucsearch.forecast import naive", True),
+        ("ucsearch.tasks.inventory.record", "from ucsearch.suites import one", True),
         ("ucsearch.suites.one", "from ucsearch.cli import app", True),
         ("ucsearch.suites.one", "from ucsearch.tasks import LeadTimeInventory", False),
         ("ucsearch.engine.api", "from ucsearch.task import Task", False),
         ("ucsearch.cli.demo", "import ucsearch as uc", False),
         ("ucsearch.engine.api", "import numpy, ucsearchlike", False),
-        ("ucsearch.engine.api", "import numpy, ucsearch.dispatch", True),
-        ("ucsearch.engine.api", "if x:\n    from ucsearch.dispatch import (\n        Gate,\n    )\n", True),
+        ("ucsearch.engine.api", "import numpy, ucsearch.decision", True),
+        ("ucsearch.engine.api", "if x:\n    from ucsearch.decision import (\n        Gate,\n    )\n", True),
     ],
 )
 def test_the_reading_of_imports(module: str, text: str, bad: bool) -> None:

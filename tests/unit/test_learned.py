@@ -17,9 +17,8 @@ from tests.kit.templates import Stock, stock
 
 pytest.importorskip("gymnasium")
 from ucsearch.errors import DataError
-from ucsearch.gym import TaskVectorEnv
-from ucsearch.inventory import average_cost, load_instance, zipkin_instances
-from ucsearch.learned import (
+from ucsearch.lab.gym import TaskVectorEnv
+from ucsearch.lab.learned import (
     ConservativeQ,
     Evidence,
     LearnedPolicy,
@@ -35,9 +34,10 @@ from ucsearch.learned import (
     train_fqi,
     train_offline,
 )
-from ucsearch.learned.base import masked_argmax
-from ucsearch.learned.cql import _forward, _gradient
-from ucsearch.learned.lost_sales import order_mask
+from ucsearch.lab.learned.base import masked_argmax
+from ucsearch.lab.learned.cql import _forward, _gradient
+from ucsearch.lab.learned.lost_sales import order_mask
+from ucsearch.replay.classics import average_cost, load_instance, zipkin_instances
 from ucsearch.tasks import DelayedExposure
 
 

@@ -1,6 +1,10 @@
 """The set that a decision is best of, in words: how many actions, of which kind, how far, in which steps."""
 
+import ast
 import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -8,7 +12,7 @@ import pytest
 from ucsearch.errors import InputError
 from ucsearch.task import Task
 from ucsearch.tasks import TASKS
-from ucsearch.tasks.inventory import LeadTimeInventory
+from ucsearch.tasks.inventory.record import LeadTimeInventory
 
 
 class _State(NamedTuple):
@@ -72,3 +76,34 @@ def test_inventory_knows_packs_and_levels() -> None:
     assert packed.offered(packed.actions, packed.pack_in(packed.params_row[0])) == "of all whole packs of 6 up to 12"
     level = LeadTimeInventory(order_sizes=(5.0, 9.0, 30.0), orders="level").task()
     assert level.offered(level.actions) == "among 3 levels offered (5 to 30)"
+
+
+ROOT = Path(__file__).parents[2]
+PROVED = re.compile(r"\b(?:proved|proven)(?: to be)?(?: the)? best\b\s*(?P<set>\S*)", re.IGNORECASE)
+NAMED = ("of", "among", "{offered}", "{}")
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Pages, templates, and what the program can say (docstrings excepted)."""
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        if page.parent.name != "benchmark-cards":  # their hash is part of the evidence
+            yield page.name, page.read_text(encoding="utf-8")
+    for page in (ROOT / "src").rglob("*.html"):
+        yield page.name, page.read_text(encoding="utf-8")
+    for module in (ROOT / "src").rglob("*.py"):
+        tree = ast.parse(module.read_text(encoding="utf-8"))
+        alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                yield module.name, "".join(x.value if isinstance(x, ast.Constant) else "{}" for x in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+                yield module.name, node.value
+
+
+def test_whatever_is_called_proved_best_is_best_of_a_set_that_is_named() -> None:
+    found = [(name, m) for name, text in texts() for m in PROVED.finditer(text)]
+    assert len(found) > 10
+    # The two words alone, to which a set is added: decision/words.py.
+    assert not [
+        (name, m.group()) for name, m in found if m["set"].rstrip(",.") not in NAMED and m.string != "proved best"
+    ]

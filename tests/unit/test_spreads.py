@@ -12,7 +12,7 @@ from ucsearch.engine.plain.window import mean_and_spread
 from ucsearch.errors import InputError
 from ucsearch.policies import resolve
 from ucsearch.records.canonical import seal
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.spreads import NUMBERS, SPREADS, kernel_text, spread_of, tail_mean
 from ucsearch.tasks import LeadTimeInventory, Storage
 from ucsearch.verify import verify_record
@@ -47,7 +47,7 @@ def test_both_engines_and_the_verifier_agree_on_cvar(compiled):
         plain, fast = (uc.search(TASK, STATE, TRACE, policy, engine=e) for e in ("python", "compiled"))
         for one, other in zip(plain.outputs, fast.outputs, strict=True):
             assert one.tobytes() == other.tobytes()
-        record, blobs = decision_record(uc.decide(TASK, STATE, TRACE, policy, engine="python"))
+        record, blobs = decision_record(uc.decide(TASK, STATE, TRACE, policy, run=uc.Run(engine="python")))
         assert verify_record(record, blobs, TASK).status == "valid"
         forged = {**record, "settings": {**record["settings"], "tail": 0.9}}
         forged.pop("id")
@@ -79,7 +79,7 @@ def test_a_number_that_is_not_in_the_table_is_refused_everywhere():
     assert "return first + shift, np.nan" in kernel_text()
     assert "kind3 = np.nan\n    if spread[0] == 0:\n        kind0 = square0" in kernel_text()
     policy = uc.UCBeam(depth=2, width=4, mode="members", risk=0.5)
-    record, blobs = decision_record(uc.decide(TASK, STATE, TRACE, policy, engine="python"))
+    record, blobs = decision_record(uc.decide(TASK, STATE, TRACE, policy, run=uc.Run(engine="python")))
     forged = {**record, "settings": {**record["settings"], "spread": new}}
     forged.pop("id")
     assert verify_record(seal(forged), blobs, TASK).status == "malformed"

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.comparators import DelayAwareGreedy
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
-from ucsearch.records.decisions import decision_record
+from ucsearch.lab.comparators import DelayAwareGreedy
+from ucsearch.records.record import decision_record
 from ucsearch.verify import verify_record
 
 COMPILED = [pytest.mark.compiled, pytest.mark.slow]
@@ -130,7 +130,12 @@ def test_both_engines_give_the_same_bytes(mode: Any) -> None:
 def test_records_verify_and_a_wrong_index_would_be_seen(tmp_path: Path) -> None:
     policy = uc.ConstrainedBeam(depth=3, width=4, risk=0.5)
     decided = uc.decide(
-        TASK, Level(1.0), uc.Trace.from_members(MEMBERS), policy, gate=uc.Gate(certificate=True), engine="python"
+        TASK,
+        Level(1.0),
+        uc.Trace.from_members(MEMBERS),
+        policy,
+        gate=uc.Gate(certificate=True),
+        run=uc.Run(engine="python"),
     )
     assert decided.outcome == uc.Outcome.RELEASED
     with uc.AuditLog(tmp_path / "log.db") as log:
@@ -158,7 +163,7 @@ def test_the_simulator_and_gym_count_steps() -> None:
         assert done.mask.tolist() == [[True, True, False, False], [True, True, True, False]]
     gymnasium = pytest.importorskip("gymnasium")
     assert gymnasium is not None
-    from ucsearch.gym import TaskEnv
+    from ucsearch.lab.gym import TaskEnv
 
     env = TaskEnv(TASK, Level(1.0), [np.ones(6)], length=3, engine="python")
     env.reset(seed=1)
@@ -197,7 +202,7 @@ def test_an_argument_with_a_default_is_not_taken_for_the_step() -> None:
         with pytest.raises(InputError, match=r"task.reward: .*\(s, a, y, p\) or \(s, a, y, h, p\)"):
             task_of(rule)
     for rule in (partial(lambda s, a, y, p, k: k * a, k=2.0), lambda s, a, y, p, *, k=2.0: k * a):
-        decision = uc.decide(task_of(rule), Level(0.0), MEMBERS[:, :2], uc.Exact(depth=2), engine="python")
+        decision = uc.decide(task_of(rule), Level(0.0), MEMBERS[:, :2], uc.Exact(depth=2), run=uc.Run(engine="python"))
         assert (decision.outcome, decision.action) == ("RELEASED", 1.0)
         record, blobs = decision_record(decision, where="here:task")
         assert verify_record(record, blobs, task_of(rule)).status == "valid"

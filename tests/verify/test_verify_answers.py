@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.verify import verify_record
-from ucsearch.verify.formats import Invalid
-from ucsearch.verify.later import amount_used
+from ucsearch.verify.allocation_later import amount_used
+from ucsearch.verify.figures import Invalid
 
 ARRAYS = (np.array(1.0), np.array(True), np.array(1.0, object))  # of no dimension
 COMPLEX = (1 + 0j, np.complex128(1 + 5j), np.complex64(1))
@@ -44,7 +44,7 @@ def task_with(answer: Any, at: float, fallback: Any = 0.0) -> uc.Task:
 
 def status(task: uc.Task, mode: str) -> tuple[str, str]:
     trace = uc.Trace.from_members([[1.0, 2.0], [2.0, 1.0]], coupling="independent")
-    made = uc.decide(task, S(0.0), trace, uc.Exact(depth=1, mode=mode), engine="python")
+    made = uc.decide(task, S(0.0), trace, uc.Exact(depth=1, mode=mode), run=uc.Run(engine="python"))
     return made.cause, verify_record(*decision_record(made, series="s"), task).status
 
 
@@ -101,7 +101,7 @@ def test_money_so_small_that_numbers_have_few_digits(mode: Any, seed: int) -> No
         name="tiny", state=S, actions=[0.0, 1.0, 2.0], feasible=lambda s, a, p: True, fallback=lambda s, p: 0.0,
         step=lambda s, a, y, p: S(max(s.x + a - y, -3.0)), reward=lambda s, a, y, p: -abs(s.x + a - y) * 1e-320,
     )  # fmt: skip
-    made = uc.decide(task, S(1.0), trace, uc.Exact(depth=2, mode=mode, risk=0.3), engine="python")
+    made = uc.decide(task, S(1.0), trace, uc.Exact(depth=2, mode=mode, risk=0.3), run=uc.Run(engine="python"))
     assert made.released
     assert verify_record(*decision_record(made, series="A"), task).status == "valid"
 
@@ -137,6 +137,6 @@ def test_which_action_earns_most_where_a_common_cost_eats_the_digits(
         reward=lambda s, a, y, p: (worth[int(a)][int(s.step) % 3] - 0.25 * abs(s.x + a - y)) * unit + sunk,
         terminal=lambda s, p: 0.25 * s.x * unit,
     )  # fmt: skip
-    made = uc.decide(task, Counted(2.0, 0.0), uc.Trace.from_members([demand]), policy, engine="python")
+    made = uc.decide(task, Counted(2.0, 0.0), uc.Trace.from_members([demand]), policy, run=uc.Run(engine="python"))
     assert made.released
     assert verify_record(*decision_record(made, series="A"), task).status == "valid"

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ucsearch.certificate import api
-from ucsearch.certificate.api import _PATH, _put_in, _route, _select
-from ucsearch.certificate.compute import Claims, Evidence, derive
+from ucsearch.certificate import evidence
+from ucsearch.certificate.claims import Claims, derive
+from ucsearch.certificate.evidence import _PATH, Evidence, _route, _select, _with_suffixes
+from ucsearch.certificate.proofs import Suffixes
 from ucsearch.certificate.route import choose
 from ucsearch.engine.arrays import Col, OutI
-from ucsearch.verify.claims import _Decision
-from ucsearch.verify.excused import _nothing_found
-from ucsearch.verify.formats import Invalid, shown
-from ucsearch.verify.gate import _age, _site, certificate
-from ucsearch.verify.later import amount_used
+from ucsearch.verify.allocation_later import amount_used
+from ucsearch.verify.decision.claims import _Decision
+from ucsearch.verify.decision.excused import _nothing_found
+from ucsearch.verify.decision.gate import _age, _site, certificate
+from ucsearch.verify.figures import Invalid, shown
 from ucsearch.verify.monitor import _alike, _close
 
 WINDOWS, M, HIGH = 4000, 4, 4.0
@@ -229,7 +230,8 @@ def test_the_reward_only_path_is_retained_unless_a_better_one_was_found() -> Non
             outputs=outputs([[4.0, 5.0, 1.0, 5.0], [score, score + 4.0, 4.0, 9.0]], [0, 0], 1),
             settings=SimpleNamespace(risk=1.0),
         )
-        values, paths = _put_in(plan, proof, np.array([[True, True]]), False, True, only)  # type: ignore[arg-type]
+        searches: Any = SimpleNamespace(plan=plan, proven=proof, reward_only=only)
+        values, paths = _with_suffixes(searches, np.array([[True, True]]), Suffixes(False, True))
         assert values[0, 0].tolist() == [4.0, 5.0, 1.0, 5.0]
         assert (paths[0, 0] == 1).all()
         assert (values[0, 1].tolist() == [2.0, 6.0, 4.0, 7.0]) is kept
@@ -239,7 +241,7 @@ def test_the_reward_only_path_is_retained_unless_a_better_one_was_found() -> Non
 @pytest.mark.parametrize("mode", ["mean", "members"])
 def test_a_step_s_score_is_its_reward_less_its_risk(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(api, "choose", lambda **given: seen.update(given))
+    monkeypatch.setattr(evidence, "choose", lambda **given: seen.update(given))
     table = np.zeros((1, 2, max(Col) + 1))
     table[0, :, Col.STEP_REWARD], table[0, :, Col.STEP_UNCERTAINTY] = (5.0, 7.0), (2.0, 8.0)
     outputs = SimpleNamespace(table=table, out_i=np.zeros((1, len(OutI) + 8), int))

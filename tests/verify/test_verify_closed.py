@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.records.blobs import blob_id, encode_array
+from ucsearch.records.arrays import blob_id, encode_array
 from ucsearch.records.canonical import seal
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.verify import verify_record
 
@@ -51,7 +51,7 @@ CASES = {
 def made(name):
     make, changes = CASES[name]
     policy = uc.Exact(**{"depth": 3, "mode": "closed", **changes})
-    return decision_record(uc.decide(TASK, STATE, make(), policy, engine="python"))
+    return decision_record(uc.decide(TASK, STATE, make(), policy, run=uc.Run(engine="python")))
 
 
 def forged(name, **changes):
@@ -182,7 +182,7 @@ def test_a_forged_worth_of_re_planning_is_found():
 
 def test_beyond_the_budget_the_verdict_is_weaker():
     record, blobs = made("lattice")
-    assert verify_record(record, blobs, TASK, budget=50).code == 3
+    assert verify_record(record, blobs, TASK, budget=50).status == "weaker"
 
 
 def test_settings_that_closed_mode_does_not_have_are_refused():
@@ -196,7 +196,7 @@ def test_settings_that_closed_mode_does_not_have_are_refused():
 def test_the_default_budget_is_at_least_the_decisions_own(monkeypatch):
     record, blobs = made("lattice")
     needed = record["claim"]["transitions"]
-    monkeypatch.setattr("ucsearch.verify.BUDGET", needed - 1)
+    monkeypatch.setattr("ucsearch.verify.api.BUDGET", needed - 1)
     assert record["settings"]["node_budget"] >= needed
     assert verify_record(record, blobs, TASK).status == "valid"
     assert verify_record(record, blobs, TASK, budget=needed - 1).status == "weaker"
@@ -204,6 +204,6 @@ def test_the_default_budget_is_at_least_the_decisions_own(monkeypatch):
 
 def test_a_record_cannot_ask_for_more_than_the_largest_budget(monkeypatch):
     record, blobs = made("lattice")
-    monkeypatch.setattr("ucsearch.verify.BUDGET", 1)
-    monkeypatch.setattr("ucsearch.verify.LARGEST_BUDGET", record["claim"]["transitions"] - 1)
+    monkeypatch.setattr("ucsearch.verify.api.BUDGET", 1)
+    monkeypatch.setattr("ucsearch.verify.api.LARGEST_BUDGET", record["claim"]["transitions"] - 1)
     assert verify_record(record, blobs, TASK).status == "weaker"

@@ -23,20 +23,12 @@ from tests.kit.templates import Clock, Stock, Tank, battery, clock, followed, ta
 from ucsearch.records import AuditLog as RawLog
 from ucsearch.records import blob_id, encode_array, seal
 from ucsearch.records.canonical import canonical
-from ucsearch.records.decisions import decision_record
-from ucsearch.verify import (
-    BUDGET,
-    NoTask,
-    Verdict,
-    _Terms,
-    _verify,
-    find_task,
-    formats,
-    tasks,
-    verify_file,
-    verify_record,
-)
-from ucsearch.verify.clock import OutOfTime
+from ucsearch.records.record import decision_record
+from ucsearch.verify import BUDGET, NoTask, Verdict, figures, find_task, verify_file, verify_record
+from ucsearch.verify import read as formats
+from ucsearch.verify.api import _Terms, _verify
+from ucsearch.verify.chain import Link
+from ucsearch.verify.trust import tasks
 
 Made = tuple[dict[str, Any], dict[str, bytes], uc.Task]
 
@@ -45,7 +37,7 @@ def record_of(template: str, seed: int, policy: Any, mode: str = "mean", **optio
     problem = random_problem(np.random.default_rng(seed), template, mode, gaps=False)
     decision = uc.decide(
         problem.task, problem.state, problem.trace, dataclasses.replace(policy, mode=mode), params=problem.params,
-        engine="python", **options,
+        proof=uc.Proof(**options), run=uc.Run(engine="python"),
     )  # fmt: skip
     return *decision_record(decision, series="A-1"), problem.task
 
@@ -69,9 +61,10 @@ def lines(path: Path, *records: dict[str, Any]) -> Path:
     for seq, record in enumerate(records, start=1):
         body = canonical(record)
         digest = formats.digest("audit-entry/1", body)
-        head = formats.digest("audit-head/1", bytes.fromhex(head) + seq.to_bytes(8, "big") + bytes.fromhex(digest))
-        entry = {"blobs": {}, "digest": digest, "head": head, "record": record, "seq": seq, "written_at": None}
-        text += canonical(entry) + b"\n"
+        before, link = head, bytes.fromhex(head) + seq.to_bytes(8, "big") + bytes.fromhex(digest)
+        head = formats.digest("audit-head/1", link)
+        entry = {"blobs": {}, "digest": digest, "head": head, "previous": before, "record": record, "seq": seq}
+        text += canonical({**entry, "written_at": None}) + b"\n"
     path.write_bytes(text)
     return path
 
@@ -102,7 +95,8 @@ def test_an_override_of_what_is_no_decision_is_invalid(tmp_path: Path) -> None:
     override = seal(
         {
             "schema": "ucsearch.override/1", "kind": "override", "overrides": "0" * 64, "digest": "0" * 64, "who": "A",
-            "why": "b", "action": 0.0, "feasible": True, "at": "2026-01-01T00:00:00+00:00", "series": "",
+            "why": "b", "action": 0.0, "entry": 1, "at": "2026-01-01T00:00:00+00:00", "series": "", "label": "",
+            "off_grid": False,
         }
     )  # fmt: skip
     second = seal({**{k: v for k, v in override.items() if k != "id"}, "overrides": override["id"]})
@@ -182,7 +176,7 @@ def test_figures_of_a_certain_planner_whose_mean_outcome_fails() -> None:
     """Both members can be rewarded, their mean cannot."""
     trace = uc.Trace.from_members([[0.0, 0.0], [2.0, 2.0]])
     policy = uc.UCBeam(depth=2, width=4, mode="members", risk=0.0)
-    record, blobs = decision_record(uc.decide(pole, Nothing(0.0), trace, policy, engine="python"))
+    record, blobs = decision_record(uc.decide(pole, Nothing(0.0), trace, policy, run=uc.Run(engine="python")))
     assert [x["certain_upper"] for x in record["rivals"]] == [None, None]
     assert verdict((record, blobs, pole)).code == 0
     found = verdict((record, blobs, pole), rivals__0__certain_upper=5.0)
@@ -248,7 +242,7 @@ def test_a_search_that_is_no_beam_may_leave_a_dead_end_open() -> None:
     if made[0]["outcome"]["reason"] == "dead_end":
         change["outcome__reason"] = "search_exhausted"
     assert verdict(made, **change).code == 0
-    assert verdict(made, **{f"{path}__left": 1, f"{path}__pass": True}).code == 1
+    assert verdict(made, **{f"{path}__left": 1, f"{path}__pass": True}).status == "invalid"
 
 
 def test_a_first_action_left_out_is_in_doubt_when_the_budget_is_used_up() -> None:
@@ -265,13 +259,13 @@ def test_a_first_action_left_out_is_in_doubt_when_the_budget_is_used_up() -> Non
 def test_the_allowance_for_rounding() -> None:
     x = 1e-9
     for _ in range(5):
-        x = formats.slack(x)
-    assert formats.slack(x) == x
-    assert formats.is_close(0.0, x)
-    assert not formats.is_close(0.0, 1.5e-9)
-    assert formats.slack() == 1e-9
-    assert formats.slack(float("inf")) == 1e-9
-    assert formats.slack(-3.0, 2.0) == 4e-9
+        x = figures.slack(x)
+    assert figures.slack(x) == x
+    assert figures.is_close(0.0, x)
+    assert not figures.is_close(0.0, 1.5e-9)
+    assert figures.slack() == 1e-9
+    assert figures.slack(float("inf")) == 1e-9
+    assert figures.slack(-3.0, 2.0) == 4e-9
 
 
 # -------------------------------------------------------------------- formats
@@ -348,18 +342,19 @@ def test_base64_with_strange_letters_is_malformed(tmp_path: Path) -> None:
     assert "members of other types" in found.message
 
 
-def test_an_override_in_a_chain_of_a_bare_record_has_no_decision_before_it(tmp_path: Path) -> None:
+def test_an_override_of_a_bare_record_is_of_an_entry_that_was_not_given(tmp_path: Path) -> None:
     made, _, _ = record_of("battery", 1, uc.UCBeam(depth=3, width=30, risk=0.25))
     override = seal(
         {
             "schema": "ucsearch.override/1", "kind": "override", "overrides": made["id"], "digest": "0" * 64,
-            "who": "A", "why": "b", "action": 0.0, "feasible": True, "at": "2026-01-01T00:00:00+00:00", "series": "A-1",
+            "who": "A", "why": "b", "action": 0.0, "entry": 1, "at": "2026-01-01T00:00:00+00:00", "series": "A-1",
+            "label": "", "off_grid": False,
         }
     )  # fmt: skip
     path = lines(tmp_path / "log.jsonl", override, override)
     second = path.read_bytes().splitlines(keepends=True)[1]
     path.write_bytes(canonical(made) + b"\n" + second)
-    assert list(verify_file(path, battery))[-1].where == "override.overrides"
+    assert list(verify_file(path, battery))[-1].where == "entry 1, which was not given"
 
 
 # -------------------------------------------------------------------- gate and outcome
@@ -375,7 +370,7 @@ def test_a_forecast_issued_this_moment_is_not_from_the_future() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     decision = uc.decide(
         battery, battery.state(4.0, 0.0), trace, uc.UCBeam(depth=3, width=30), gate=uc.Gate(max_trace_age_s=0.0),
-        now=now, engine="python",
+        now=now, run=uc.Run(engine="python"),
     )  # fmt: skip
     assert decision.released
     assert verdict((*decision_record(decision), battery)).code == 0
@@ -394,7 +389,7 @@ def test_a_fallback_that_raises_or_is_no_action(fallback: Any) -> None:
     task = dataclasses.replace(clock, fallback=fallback)
     trace = uc.Trace.from_members([[1.0, -1.0]])
     decision = uc.decide(
-        task, Clock(0.0), trace, uc.UCBeam(depth=2, width=9), gate=uc.Gate(node_budget=0), engine="python"
+        task, Clock(0.0), trace, uc.UCBeam(depth=2, width=9), gate=uc.Gate(node_budget=0), run=uc.Run(engine="python")
     )
     record, blobs = decision_record(decision)
     outcome = record["outcome"]
@@ -465,7 +460,7 @@ def test_an_outcome_of_two_fields_needs_two_except_beside_scores() -> None:
     rng = np.random.default_rng(3)
     q, u = np.round(rng.normal(0, 1, (3, 4)), 1), np.round(rng.random((3, 4)), 1)
     decision = uc.decide(
-        tank, Tank(3.0), uc.Trace.from_scores(q, u), uc.UCBeam(depth=3, mode="scores"), engine="python"
+        tank, Tank(3.0), uc.Trace.from_scores(q, u), uc.UCBeam(depth=3, mode="scores"), run=uc.Run(engine="python")
     )
     record, blobs = decision_record(decision)
     assert verdict((record, blobs, tank)).code == 0
@@ -478,7 +473,7 @@ def test_a_single_continuation_goes_on_too() -> None:
     task = dataclasses.replace(followed, continuations=[followed.continuations[1]])
     trace = uc.Trace.from_members([[2.0, 3.0, 4.0, 2.0], [3.0, 5.0, 1.0, 2.0]])
     policy = uc.UCBeam(depth=2, width=6, mode="members", risk=0.5)
-    decision = uc.decide(task, Stock(3.0, (2.0, 2.0), 2.0), trace, policy, engine="python")
+    decision = uc.decide(task, Stock(3.0, (2.0, 2.0), 2.0), trace, policy, run=uc.Run(engine="python"))
     record, blobs = decision_record(decision)
     assert record["settings"]["reach"] == 4
     assert verdict((record, blobs, task)).code == 0
@@ -493,19 +488,21 @@ def _picky(s, a, p):
 def test_an_override_on_which_the_rules_raise(tmp_path: Path) -> None:
     task = dataclasses.replace(clock, feasible=_picky)
     trace = uc.Trace.from_members([[1.0]])
-    decision = uc.decide(task, Clock(1.0), trace, uc.UCBeam(depth=1), actions=[-1.0, 0.0, math.nan], engine="python")
+    decision = uc.decide(
+        task, Clock(1.0), trace, uc.UCBeam(depth=1), actions=[-1.0, 0.0, math.nan], run=uc.Run(engine="python")
+    )
     record, _ = decision_record(decision, series="A-1")
     assert record["outcome"]["outcome"] == "RELEASED"
     override = seal(
         {
             "schema": "ucsearch.override/1", "kind": "override", "overrides": record["id"],
             "digest": formats.digest("audit-entry/1", canonical(record)), "who": "A", "why": "b", "action": 1.0,
-            "feasible": True, "at": "2026-01-01T00:00:00+00:00", "series": "A-1",
+            "entry": 1, "at": "2026-01-01T00:00:00+00:00", "series": "A-1", "label": "", "off_grid": True,
         }
     )  # fmt: skip
     found = list(verify_file(lines(tmp_path / "log.jsonl", record, override), task))[-1]
-    assert (found.status, found.where) == ("invalid", "override.feasible")
-    assert found.message.startswith("override.feasible: the record says True, derived 'ValueError: not now")
+    assert (found.status, found.where) == ("invalid", "override.action")
+    assert found.message.startswith("override.action: the record says True, derived 'ValueError: not now")
 
 
 # -------------------------------------------------------------------- every way in which a task can fail
@@ -563,11 +560,11 @@ def test_failures_are_failures_for_both(kind: str, mode: str) -> None:
     task = _fails(kind)
     trace = uc.Trace.from_members([[1.0, 1.0, 1.0], [-2.0, -1.0, 1.0]])
     for policy in (uc.UCBeam(depth=3, width=8, mode=mode), uc.UCBeam(depth=3, width=1, top_k=1, mode=mode, risk=0.5)):
-        decision = uc.decide(task, Clock(0.0), trace, policy, engine="python")
+        decision = uc.decide(task, Clock(0.0), trace, policy, run=uc.Run(engine="python"))
         record, blobs = decision_record(decision)
         assert verdict((record, blobs, task)).code == 0, (kind, policy)
     wide = uc.UCBeam(depth=3, width=8, mode=mode)
-    assert uc.decide(task, Clock(0.0), trace, wide, engine="python").cause.value == "task_error"
+    assert uc.decide(task, Clock(0.0), trace, wide, run=uc.Run(engine="python")).cause.value == "task_error"
 
 
 def test_a_continuation_that_gives_no_number_is_a_failure() -> None:
@@ -580,30 +577,10 @@ def test_a_continuation_that_gives_no_number_is_a_failure() -> None:
     for rules in (clock.feasible, feasible):
         task = dataclasses.replace(clock, continuations=[lost], feasible=rules)
         trace = uc.Trace.from_members([[1.0, 1.0, 1.0]])
-        decision = uc.decide(task, Clock(0.0), trace, uc.UCBeam(depth=2, mode="members"), engine="python")
+        decision = uc.decide(task, Clock(0.0), trace, uc.UCBeam(depth=2, mode="members"), run=uc.Run(engine="python"))
         record, blobs = decision_record(decision)
         assert record["outcome"]["cause"] == "task_error"
         assert verdict((record, blobs, task)).code == 0
-
-
-def test_what_could_not_be_looked_up_in_time_is_in_doubt_and_looked_up_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Time that is up while another line is read says nothing about that line, and nothing read is forgotten."""
-    (target, blobs), calls = hostile.decision("beam"), [0]
-    lines = hostile.exported((target, blobs), *((hostile.override(target, why=why), {}) for why in "abc"))
-    (tmp_path / "file").write_bytes(hostile.text(*lines))
-    right = formats._parsed
-
-    def parsed(line: bytes, find: Any) -> Any:
-        calls[0] += 1
-        if calls[0] in (4, 7):  # while lines are listed for the first override, then while the target is read
-            raise OutOfTime
-        return right(line, find)
-
-    monkeypatch.setattr(formats, "_parsed", parsed)
-    found = [(v.status, v.where) for v in verify_file(tmp_path / "file")]
-    assert found == [("valid", ""), ("weaker", "time"), ("weaker", "time"), ("valid", "")]
 
 
 def test_an_allocation_names_every_decision_once(tmp_path: Path) -> None:
@@ -611,8 +588,8 @@ def test_an_allocation_names_every_decision_once(tmp_path: Path) -> None:
     *decisions, (allocation, blobs) = stories.shared()
     twice = {**allocation, "members": [allocation["members"][0], *allocation["members"][:2]]}
     (tmp_path / "file").write_bytes(hostile.text(*hostile.exported(*decisions, (hostile.resealed(twice), blobs))))
-    *_, entry = formats.read_entries(tmp_path / "file")
+    *_, entry = formats.Source(tmp_path / "file")
     asked: list[str] = []
     entry = entry._replace(find=lambda name, number: asked.append(name))
-    assert _verify(entry, _Terms(tasks(), BUDGET, None)).where == "members"
+    assert _verify(Link(entry, False), _Terms(tasks(), BUDGET, None)).where == "members"
     assert asked == []

@@ -69,10 +69,10 @@ MONITOR: dict[str, Any] = {
         (OUTCOME | {"rank": [0.2, 0.3]}, ("invalid", "outcome.rank")),
         (OUTCOME | {"rank": [0.3, 0.3]}, ("invalid", "outcome.rank")),
         (OUTCOME | {"replaces": "0" * 64}, ("invalid", "outcome.replaces")),
-        ({"schema": "ucsearch.segment/1", "kind": "segment"}, ("weaker", "kind")),
+        ({"schema": "ucsearch.segment/1", "kind": "segment"}, ("malformed", "")),
         ({"schema": "ucsearch.segment/1", "kind": "decision"}, ("malformed", "")),
         ({"schema": "ucsearch.segment/2", "kind": "segment"}, ("malformed", "")),
-        ({"schema": "ucsearch.decision/2", "kind": "control"}, ("malformed", "")),
+        ({"schema": "ucsearch.decision/1", "kind": "control"}, ("malformed", "")),
     ],
     ids=lambda x: str(x)[:60],
 )

@@ -14,8 +14,9 @@ import pytest
 from tests.kit.hostile import _hash, resealed
 from tests.kit.stories import a_row
 from ucsearch.records.canonical import canonical
-from ucsearch.verify.checkpoints import Pins, read_checkpoint
-from ucsearch.verify.formats import Invalid, Malformed
+from ucsearch.verify.chain import Pins, read_checkpoint
+from ucsearch.verify.figures import Invalid
+from ucsearch.verify.read import Malformed
 from ucsearch.verify.segments import PROOF, row_digest, verify_proof
 
 PREVIOUS = "00" * 32

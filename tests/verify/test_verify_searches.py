@@ -13,10 +13,11 @@ import pytest
 import ucsearch as uc
 from tests.kit.problems import random_problem
 from tests.kit.templates import Clock, Stock, clock, stock
-from ucsearch.records.decisions import decision_record
+from ucsearch.records.record import decision_record
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.verify import search, verify_record
-from ucsearch.verify.inputs import problem_of
+from ucsearch.verify import verify_record
+from ucsearch.verify.decision import search
+from ucsearch.verify.decision.inputs import problem_of
 
 Made = tuple[dict[str, Any], dict[str, bytes], uc.Task]
 CASES = [
@@ -30,7 +31,7 @@ def record_of(template: str, mode: str, seed: int, policy: Any, **options: Any) 
     problem = random_problem(np.random.default_rng(seed), template, mode, gaps=False)
     decision = uc.decide(
         problem.task, problem.state, problem.trace, dataclasses.replace(policy, mode=mode), params=problem.params,
-        engine="python", **options,
+        proof=uc.Proof(**options), run=uc.Run(engine="python"),
     )  # fmt: skip
     return *decision_record(decision), problem.task
 
@@ -64,7 +65,7 @@ def test_narrow_beams_by_a_real_bound_are_found_again(mode: str) -> None:
         trace = uc.Trace.from_members(np.round(rng.gamma(4.0, 1.5, (3, 4)), 1))
         state = config.state(float(rng.integers(0, 6)), [float(rng.integers(0, 6))])
         policy = dataclasses.replace(random_beam(rng), order="bound", discount=1.0, mode=mode)
-        decision = uc.decide(config.task(), state, trace, policy, engine="python")
+        decision = uc.decide(config.task(), state, trace, policy, run=uc.Run(engine="python"))
         record, blobs = decision_record(decision)
         found = verify_record(record, blobs, config.task())
         assert found.code == 0, found
@@ -137,7 +138,9 @@ def test_a_bound_is_not_asked_for_at_the_end() -> None:
 
     task = dataclasses.replace(clock, prepare=prepare, bound=bound, step=step)
     trace = uc.Trace.from_members([[1.0, 1.0], [2.0, 0.5]])
-    decision = uc.decide(task, Clock(0.0), trace, uc.UCBeam(depth=2, width=1, top_k=1, order="bound"), engine="python")
+    decision = uc.decide(
+        task, Clock(0.0), trace, uc.UCBeam(depth=2, width=1, top_k=1, order="bound"), run=uc.Run(engine="python")
+    )
     record, blobs = decision_record(decision)
     assert verify_record(record, blobs, task).code == 0
 
@@ -158,7 +161,7 @@ def test_a_bound_that_gives_no_number_is_a_failure(wrong: str) -> None:
         task = dataclasses.replace(clock, prepare=prepare, bound=bound, feasible=feasible)
         trace = uc.Trace.from_members([[1.0, 1.0, 1.0]])
         for policy in (uc.UCBeam(depth=3, width=2, order="bound"), uc.Exact(depth=3, order="bound")):
-            record, blobs = decision_record(uc.decide(task, Clock(0.0), trace, policy, engine="python"))
+            record, blobs = decision_record(uc.decide(task, Clock(0.0), trace, policy, run=uc.Run(engine="python")))
             assert verify_record(record, blobs, task).code == 0, (wrong, policy, record["outcome"]["cause"])
 
 
@@ -176,7 +179,7 @@ def test_of_equally_good_continuations_the_calmer_one_counts(turn: int) -> None:
     task = dataclasses.replace(clock, reward=reward, continuations=[calm, bold][::turn])
     trace = uc.Trace.from_members([[1.0, 2.0], [1.0, -2.0]])
     policy = uc.UCBeam(depth=1, width=3, mode="members", risk=0.0)
-    record, blobs = decision_record(uc.decide(task, Clock(0.0), trace, policy, engine="python"))
+    record, blobs = decision_record(uc.decide(task, Clock(0.0), trace, policy, run=uc.Run(engine="python")))
     assert {x["uncertainty"] for x in record["rivals"]} == {0}
     assert verify_record(record, blobs, task).code == 0
 
@@ -194,7 +197,7 @@ def test_a_continuation_that_breaks_the_rules_ends_a_path() -> None:
     task = dataclasses.replace(clock, feasible=feasible, step=step, continuations=[more])
     trace = uc.Trace.from_members([[1.0, 2.0], [1.0, -2.0]])
     policy = uc.UCBeam(depth=1, width=3, mode="members")
-    record, blobs = decision_record(uc.decide(task, Clock(0.0), trace, policy, engine="python"))
+    record, blobs = decision_record(uc.decide(task, Clock(0.0), trace, policy, run=uc.Run(engine="python")))
     assert verify_record(record, blobs, task).code == 0
     assert len([x for x in record["rivals"] if x["retained"]]) == 2
 
@@ -203,7 +206,7 @@ def test_few_paths_are_valued_first_and_many_bounded_first() -> None:
     for depth, first in ((6, "_values"), (7, "_bound")):  # four actions: 4,096 paths and more
         trace = uc.Trace.from_members(np.full((1, depth), 5.0))
         policy = uc.UCBeam(depth=depth, width=2, top_k=2)
-        decision = uc.decide(stock, Stock(4.0, (2.0, 2.0), 2.0), trace, policy, engine="python")
+        decision = uc.decide(stock, Stock(4.0, (2.0, 2.0), 2.0), trace, policy, run=uc.Run(engine="python"))
         record, blobs = decision_record(decision)
         ways = search.Prover(problem_of(record, blobs.get, stock), search.Meter(1)).ways
         assert ways[0].__name__ == first
@@ -230,7 +233,9 @@ def test_what_a_bound_keeps_out_of_sight_need_not_be_valued() -> None:
     task = dataclasses.replace(clock, prepare=prepare, bound=bound, step=step, reward=reward)
     trace = uc.Trace.from_members([[1.0, 1.0, 1.0]])
     policy = uc.UCBeam(depth=3, width=1, top_k=1, order="bound")
-    record, blobs = decision_record(uc.decide(task, Clock(0.0), trace, policy, kind="bound", engine="python"))
+    record, blobs = decision_record(
+        uc.decide(task, Clock(0.0), trace, policy, proof=uc.Proof(kind="bound"), run=uc.Run(engine="python"))
+    )
     assert record["outcome"]["outcome"] == "RELEASED"
     assert verify_record(record, blobs, task).code == 0
 
@@ -239,7 +244,11 @@ def test_the_value_to_go_of_scores_is_the_best_of_every_step() -> None:
     q = [[1.0, 2.0, 0.0], [0.5, 0.25, 1.0], [0.0, -1.0, -2.0]]
     u = [[0.0, 4.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     decision = uc.decide(
-        clock, Clock(0.0), uc.Trace.from_scores(q, u), uc.UCBeam(depth=3, mode="scores", risk=0.5), engine="python"
+        clock,
+        Clock(0.0),
+        uc.Trace.from_scores(q, u),
+        uc.UCBeam(depth=3, mode="scores", risk=0.5),
+        run=uc.Run(engine="python"),
     )
     record, blobs = decision_record(decision)
     p = problem_of(record, blobs.get, clock)
@@ -262,7 +271,7 @@ def test_each_member_prepares_for_itself_alone_and_without_risk() -> None:
     task = dataclasses.replace(clock, prepare=prepare, bound=bound)
     trace = uc.Trace.from_members([[1.0, 2.0], [3.0, 4.0]], [0.25, 0.75])
     policy = uc.UCBeam(depth=2, mode="members", risk=0.5, order="bound")
-    record, blobs = decision_record(uc.decide(task, Clock(0.0), trace, policy, engine="python"))
+    record, blobs = decision_record(uc.decide(task, Clock(0.0), trace, policy, run=uc.Run(engine="python")))
     before = len(seen)  # what rules reach is part of their hash: the list must be as it was recorded
     problem_of(record, blobs.get, task).tables()
     assert seen[before:] == [([1.0, 2.0], [[1.0, 2.0]], [1.0], 0.0), ([3.0, 4.0], [[3.0, 4.0]], [1.0], 0.0)]
@@ -271,6 +280,6 @@ def test_each_member_prepares_for_itself_alone_and_without_risk() -> None:
 def test_of_equal_candidates_the_calmer_one_is_expanded() -> None:
     trace = uc.Trace.from_scores([[1.0, 1.0, 0.0]] * 2, [[1.0, 0.5, 0.0]] * 2)
     policy = uc.UCBeam(depth=2, width=1, top_k=1, mode="scores", prune_risk=0.0, order="score")
-    record, blobs = decision_record(uc.decide(clock, Clock(0.0), trace, policy, engine="python"))
+    record, blobs = decision_record(uc.decide(clock, Clock(0.0), trace, policy, run=uc.Run(engine="python")))
     assert [x["path"] for x in record["rivals"] if x["retained"]] == [[1, 1]]
     assert verify_record(record, blobs, clock).code == 0

@@ -12,7 +12,6 @@ import math
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +19,10 @@ import pytest
 from ucsearch.monitor import Settings, rank_of
 from ucsearch.monitor.journal import Journal, period_key, settings_content
 from ucsearch.verify import monitor as verifier
-from ucsearch.verify.checkpoints import Pins
-from ucsearch.verify.formats import Invalid, Malformed, canonical, digest
+from ucsearch.verify.chain import Link, Pins, Tree, verify_rotation
+from ucsearch.verify.figures import Invalid
 from ucsearch.verify.monitor import Watch
-from ucsearch.verify.rotated import Past, verify_rotation
+from ucsearch.verify.read import Entry, Malformed, canonical, digest
 from ucsearch.verify.segments import COLUMNS, climb, row_bytes, row_digest, verify_proof, verify_row
 
 MEMBERS, HORIZON, FIELDS = 50, 3, 2
@@ -198,7 +197,6 @@ def test_what_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     story.refused(few, "outcome.rank")
     story.size = (1, MEMBERS, HORIZON, FIELDS)
     story.watch.add(few, lambda: None, lambda _: None)  # its decision is in a file that is not there
-    assert "not given" in story.watch.doubt
     story.journal.add(few)
     story.add(story.decision("A"))
     assert story.watch.doubt == ""
@@ -323,43 +321,31 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 # -------------------------------------------------------------------- a log in several files
 
 
-def test_a_file_follows_the_one_before(tmp_path: Path) -> None:
+def test_a_file_follows_the_one_before() -> None:
     closed = {"kind": "rotation", "event": "closed", "by": "Ann", "why": "a month", "next": "b.db"}
-    assert verify_rotation(closed, 9, None) == []
+    nowhere = Link(Entry(9, b""), False)
+    assert verify_rotation(closed, nowhere) == []
     for name in ("by", "why", "next"):
         with pytest.raises(Invalid, match=f"rotation.{name}"):
-            verify_rotation({**closed, name: " "}, 9, None)
+            verify_rotation({**closed, name: " "}, nowhere)
     with pytest.raises(Invalid, match=r"rotation\.next"):
-        verify_rotation({k: v for k, v in closed.items() if k != "next"}, 9, None)
-    past, heads = Past(), [hashlib.sha256(bytes([k])).digest() for k in range(3)]
-    for seq, head in enumerate(heads, 1):
-        past.add(seq, head.hex())
+        verify_rotation({k: v for k, v in closed.items() if k != "next"}, nowhere)
+    tree, heads = Tree(), [hashlib.sha256(bytes([k])).digest() for k in range(3)]
+    for head in heads:
+        tree.add(head)
     leaf = [hashlib.sha256(b"\x00" + head).digest() for head in heads]
-    root = hashlib.sha256(b"\x01" + hashlib.sha256(b"\x01" + leaf[0] + leaf[1]).digest() + leaf[2]).hexdigest()
-    opened = {**closed, "event": "opened", "previous": "a.db", "count": 3, "head": heads[-1].hex(), "root": root}
-    assert verify_rotation(opened, 1, None) == ["the file before it, which was not given"]
-    assert verify_rotation(opened, 1, past) == ["the file before it, which was not given"]
-    watch = Watch()
-    watch.first[("", 4, 1)], watch.first[("old", 4, 1)] = ("x", 1.0), ("y", 2.0)
-    past.end(tmp_path / "a.db", watch)
-    assert past.watch is watch
-    assert watch.first == {(heads[-1].hex(), 4, 1): ("x", 1.0), ("old", 4, 1): ("y", 2.0)}
-    assert verify_rotation(opened, 1, past) == []
-    for seq in (2, None):
-        with pytest.raises(Invalid, match="first entry"):
-            verify_rotation(opened, seq, past)
-    for name, other in (("count", 2), ("head", heads[0].hex()), ("root", heads[0].hex())):
+    peaks = [hashlib.sha256(b"\x01" + leaf[0] + leaf[1]).hexdigest(), leaf[2].hex()]
+    opened = {**closed, "event": "opened", "previous": "a.db", "count": 3, "head": heads[-1].hex(), "tree": peaks}
+    after = Link(Entry(4, b""), False, heads[-1].hex(), None, tree)
+    assert verify_rotation(opened, after) == []
+    assert verify_rotation(opened, after._replace(first=True)) == ["the file before it, which was not given"]
+    assert verify_rotation(opened, nowhere) == ["the entries before it, which were not given"]
+    for name, other in (("count", 2), ("head", heads[0].hex()), ("tree", peaks[::-1])):
         with pytest.raises(Invalid, match=f"rotation.{name}"):
-            verify_rotation({**opened, name: other}, 1, past)
-    for name in ("previous", "count", "head", "root"):
+            verify_rotation({**opened, name: other}, after)
+    for name in ("previous", "count", "head", "tree"):
         with pytest.raises(Invalid, match=f"rotation.{name}"):
-            verify_rotation({k: v for k, v in opened.items() if k != name}, 1, past)
-    assert past.asked(heads[0].hex()) is None
-    past.end(tmp_path / "empty.db", None)
-    assert past.pins is not None
-    assert past.pins[:2] == (0, "")
-    assert past.watch is None
-    past.close()
+            verify_rotation({k: v for k, v in opened.items() if k != name}, after)
 
 
 # -------------------------------------------------------------------- rows of segments

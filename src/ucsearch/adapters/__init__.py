@@ -5,13 +5,11 @@ No forecasting library is imported here or by any module below: the adapters onl
 
 from __future__ import annotations
 
-from ucsearch.adapters.autogluon import from_autogluon
-from ucsearch.adapters.base import Options, Repair, TraceSet
-from ucsearch.adapters.chronos import from_chronos
+from ucsearch.adapters.base import Options, Repair, TraceSet, join_trace_sets
+from ucsearch.adapters.chronos import from_autogluon, from_chronos
 from ucsearch.adapters.darts import from_darts
 from ucsearch.adapters.front import to_traces
 from ucsearch.adapters.gluonts import from_gluonts
-from ucsearch.adapters.joined import join_trace_sets
 from ucsearch.adapters.nixtla import from_nixtla
 from ucsearch.adapters.sktime import from_sktime
 from ucsearch.adapters.wide import from_wide

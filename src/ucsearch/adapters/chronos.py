@@ -1,12 +1,12 @@
-"""Chronos: frames of `predict_df`, and the arrays of `predict` and `predict_quantiles`.
+"""Chronos and AutoGluon: frames whose quantile columns are named by their level ('0.1', ...), and Chronos' arrays.
 
 | call | shape | pass |
 |---|---|---|
+| `predict_df`, AutoGluon's `predict` | a frame | as it is |
 | `ChronosPipeline.predict` | samples (series, samples, horizon) | as it is |
 | `ChronosBoltPipeline.predict` | quantiles (series, levels, horizon) | with `levels` |
 | `Chronos2Pipeline.predict` | list of quantiles (variates, levels, horizon) | with `levels` |
-| `predict_quantiles` of all | pair: quantiles (series, horizon, levels), means | with `levels` |
-"""
+| `predict_quantiles` of all | pair: quantiles (series, horizon, levels), means | with `levels` |"""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.adapters.base import Options, Settings, TraceSet, path_traces, quantile_traces
-from ucsearch.adapters.quantile_frame import from_quantile_frame
+from ucsearch.adapters.levels import choose, quantile_columns
+from ucsearch.adapters.table import LongTable, open_frame, read_ids, read_numbers, read_times
 from ucsearch.adapters.wide import array_source, as_array, as_levels, path_source
 from ucsearch.errors import InputError
 
-__all__ = ["from_chronos"]
+__all__ = [
+    "from_autogluon",
+    "from_chronos",
+    "from_quantile_frame",
+]
+
 
 Floats = NDArray[np.float64]
 _WHAT = "chronos"
@@ -126,3 +132,60 @@ def _refuse(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise InputError(f"{_WHAT}.{name}", "an option for arrays beside a frame", "none; the frame says it")
+
+
+_HINT = "Ask the forecaster for several quantile_levels."
+
+
+def from_quantile_frame(
+    frame: Any,
+    what: str,
+    *,
+    id_col: str,
+    time_col: str,
+    point_col: str,
+    model: str,
+    settings: Settings,
+    target_col: str | None = None,
+    target: str | None = None,
+) -> TraceSet:
+    """One trace per series. A frame with several targets (`target_col`) needs one of them named."""
+    opened = open_frame(frame, what, (id_col, time_col))
+    names = list(opened.columns)
+    ids, times = read_ids(opened, id_col, what), read_times(opened, time_col, what)
+    notes: tuple[str, ...] = ()
+    keep = np.ones(len(ids), dtype=bool)
+    if target_col is not None and target_col in names:
+        targets = read_ids(opened, target_col, what)
+        distinct = list(dict.fromkeys(targets.tolist()))
+        if target is None and len(distinct) > 1:
+            hint = "Name it: target='...'."
+            raise InputError(f"{what}.{target_col}", f"{len(distinct)} targets {distinct}", "one target", hint=hint)
+        if target is not None and target not in distinct:
+            raise InputError(f"{what}.target", repr(target), f"one of the targets {distinct}")
+        notes = (f"target {target or distinct[0]}",)
+        keep = targets == (target or distinct[0])
+    elif target is not None:
+        raise InputError(f"{what}.columns", f"no column {target_col!r}", f"it, to find target {target!r}")
+    table = LongTable(what, id_col, time_col, ids, times)
+    point = point_col if point_col in names else None
+    levels, columns, told = choose(quantile_columns(names, what), point, settings, what, _HINT)
+    values = read_numbers(opened, columns, table)
+    if not keep.all():
+        table, values = table.only(keep), values[keep]
+    return table.quantiles(levels, columns, values, model, (*notes, *told), settings)
+
+
+def from_autogluon(
+    frame: Any,
+    *,
+    model: str = "",
+    id_col: str = "item_id",
+    time_col: str = "timestamp",
+    **options: Unpack[Options],
+) -> TraceSet:
+    """One trace per item out of the columns `mean`, `0.1`, ..., `0.9`; `model` is only a name for the record."""
+    settings = Settings.of(options, "autogluon")
+    return from_quantile_frame(
+        frame, "autogluon", id_col=id_col, time_col=time_col, point_col="mean", model=model, settings=settings
+    )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ucsearch.adapters.autogluon import from_autogluon
 from ucsearch.adapters.base import TraceSet
-from ucsearch.adapters.chronos import from_chronos
+from ucsearch.adapters.chronos import from_autogluon, from_chronos
 from ucsearch.adapters.darts import from_darts, is_darts
 from ucsearch.adapters.gluonts import from_gluonts, is_gluonts
 from ucsearch.adapters.levels import quantile_columns

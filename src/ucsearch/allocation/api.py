@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.allocation.cases import Case, case_of, cases_of, use_table
-from ucsearch.allocation.later import Draws, Later, beyond
+from ucsearch.allocation.later.paths import Draws, Later, beyond
+from ucsearch.allocation.later.steps import check_steps, plan_steps, reach_steps
 from ucsearch.allocation.problem import Missing, Problem, Resource
 from ucsearch.allocation.result import Result, evaluate
 from ucsearch.allocation.shared import Shared
-from ucsearch.allocation.steps import check_steps, plan_steps, reach_steps
-from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
-from ucsearch.dispatch.gate import Reason
+from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
+from ucsearch.decision.gate import Reason
 from ucsearch.errors import InputError
-from ucsearch.frames import make_frame
+from ucsearch.formatting import make_frame
 
 __all__ = ["Allocation", "Case", "Share", "Shared", "Terms", "allocate", "allocate_cases", "cases_of"]
 
@@ -176,7 +176,7 @@ class Allocation:
 
     def explain(self, most: int = 10) -> str:
         """What is shared, what it costs, and the series it hurt most, at `most` so many."""
-        from ucsearch.allocation.words import explain_allocation
+        from ucsearch.allocation.show import explain_allocation
 
         return explain_allocation(self, most)
 
@@ -194,7 +194,7 @@ class Allocation:
 
     def plot(self, shared: str | None = None, ax: Any = None) -> Any:
         """Value against the size of one limit, as a proved band; needs matplotlib. Returns the figure."""
-        from ucsearch.allocation.plot import plot_value
+        from ucsearch.allocation.show import plot_value
 
         return plot_value(self, shared, ax)
 
@@ -204,7 +204,7 @@ class Allocation:
         return f"{what}, {'released' if self.served else self.reason.value}"
 
     def _repr_html_(self) -> str:
-        from ucsearch.allocation.words import html_allocation
+        from ucsearch.allocation.show import html_allocation
 
         return html_allocation(self)
 
@@ -270,7 +270,7 @@ def allocate_cases(cases: Sequence[Case], shared: Shared | Sequence[Shared], ter
                 result = replace(result, later=later.bound)
     elif own:
         lower, upper = _table([c.lower for c in own]), _table([c.upper for c in own])
-        result = evaluate(Problem.of([c.series for c in own], lower, upper, resources, [c.size for c in own]))
+        result = evaluate(Problem.of([c.series for c in own], lower, upper, resources, [c.rounding for c in own]))
     found = Allocation(
         tuple(cases), limits, free, result, missing if result is None else result.missing, False, False, Reason.NONE,
         terms.gap_limit, terms.gap_share, terms.serve, "", uses, later,

@@ -98,7 +98,7 @@ def _child(problem: Problem, parent: _Node, allowed: Bools) -> tuple[_Node, Ints
         return node, None
     own = Problem(
         problem.series, np.where(allowed, problem.lower, np.nan), np.where(allowed, problem.upper, np.nan),
-        tuple(replace(r) for r in problem.resources), problem.size,
+        tuple(replace(r) for r in problem.resources), problem.rounding,
     )  # fmt: skip
     tried = [parent.prices, *prices_near(own, parent.prices)]
     bounds = [bound_at(own, p) for p in tried]

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.allocation.shared import Shared
-from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
+from ucsearch.certificate.tolerance import shares
+from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.plan import Plan
 from ucsearch.errors import InputError
@@ -51,7 +52,7 @@ class Case:
     action: float | None  # what it would do alone
     fallback: float | None  # None where the task's fallback is not allowed
     record: str = ""  # id of the decision's record
-    size: float = 0.0  # the most that was added up for one of these values, in absolute terms
+    rounding: float = 0.0  # tau of its values: how far apart two of them must be to count as different
     source: Source | None = None  # what was searched, where limits of later steps need it
 
     def label(self, action: float | None) -> str:
@@ -65,28 +66,26 @@ class Case:
 def cases_of(panel: DecisionPanel, series: Sequence[str]) -> list[Case]:
     """A panel's decisions as cases, without making them one by one."""
     plan, e = panel.certified.plan, panel.certified.evidence
-    task, inputs, layout = plan.task, plan.inputs, plan.task.params_layout
-    shared = None if layout is None else layout.build(inputs.params[0].tolist())
+    task, inputs = plan.task, plan.inputs
     lower = np.where(e.actions, e.lower, np.nan)
     # Found and proved values of one path may differ by rounding.
     upper = np.where(e.actions, np.fmax(e.upper, lower), np.nan)
     proved: NDArray[np.bool_] = np.asarray((~e.actions | ~np.isnan(e.upper)).all(axis=1))
     sizes = np.where(e.actions, np.fmax(e.lower_size, e.upper_size), 0.0)
     size = np.fmax.reduce(np.where(np.isnan(sizes), 0.0, sizes), axis=1, initial=0.0)
-    grid = inputs.actions.tolist()
     basis = _basis(plan.settings, plan.trace.coupling)
     counts = searched_counts(plan.outputs)
     compiled = plan.engine == "compiled"
     cases = []
     for w, name in enumerate(series):
-        own = layout.build(inputs.params[w].tolist()) if layout is not None and inputs.params.shape[0] > 1 else shared
+        start = plan.start(w)
         cases.append(
             Case(
                 series=name,
                 task=task,
-                state=plan.layout.build(inputs.states[w].tolist()),
-                params=own,
-                actions=tuple(grid[w if len(grid) > 1 else 0]),
+                state=start.state,
+                params=start.params,
+                actions=tuple(start.actions),
                 lower=lower[w],
                 upper=upper[w],
                 proved=bool(proved[w]),
@@ -95,7 +94,7 @@ def cases_of(panel: DecisionPanel, series: Sequence[str]) -> list[Case]:
                 action=None if math.isnan(panel.action[w]) else float(panel.action[w]),
                 fallback=float(panel.fallback[w]) if panel.fallback_feasible[w] else None,
                 record=panel.records[w] if panel.records else "",
-                size=float(size[w]),
+                rounding=float(e.share[w] * size[w]),
                 source=Source(plan.layout, plan.settings, inputs, w, counts[w], compiled),
             )
         )
@@ -137,6 +136,7 @@ def case_of(decision: Decision, series: str, index: int) -> Case:
         lower[rival.index] = rival.score
         # Found and proved values of one path may differ by rounding.
         upper[rival.index] = rival.upper if math.isnan(rival.score) else max(rival.upper, rival.score)
+    sizes = [x for r in c.rivals for x in (r.size, r.upper_size) if not math.isnan(x)]
     return Case(
         series=series,
         task=task,
@@ -151,7 +151,7 @@ def case_of(decision: Decision, series: str, index: int) -> Case:
         action=decision.action,
         fallback=decision.fallback_action if decision.fallback_feasible else None,
         record=decision.record_id,
-        size=max((x for r in c.rivals for x in (r.size, r.upper_size) if not math.isnan(x)), default=0.0),
+        rounding=float(own_row(shares(plan.settings, inputs), w)) * max(sizes, default=0.0),
         source=source_of(plan),
     )
 

@@ -75,12 +75,12 @@ class Problem:
     lower: Floats  # (N, m) NaN: cannot be chosen
     upper: Floats  # (N, m) NaN: not in the action set
     resources: tuple[Resource, ...]
-    size: Floats | None = None  # (N,) the most that was added up for a value of the series, in absolute terms
+    rounding: Floats | None = None  # (N,) tau of the values of each series
 
     @staticmethod
     def of(
         series: Sequence[str], lower: ArrayLike, upper: ArrayLike, resources: Sequence[Resource],
-        size: ArrayLike | None = None,
+        rounding: ArrayLike | None = None,
     ) -> Problem:  # fmt: skip
         """Checked: shapes, finite values, nothing used below zero, every series with an action."""
         names = tuple(str(s) for s in series)
@@ -104,12 +104,12 @@ class Problem:
             raise InputError("resources", "nothing", "at least one shared resource")
         for r in resources:
             _check_resource(r, known, names)
-        return Problem(names, low, high, tuple(resources), None if size is None else np.array(size, np.float64))
+        return Problem(names, low, high, tuple(resources), None if rounding is None else np.array(rounding, np.float64))
 
     @property
-    def sizes(self) -> Floats:
-        """(N,) `size`; 0 where nothing is known but the values themselves."""
-        return np.zeros(len(self.series)) if self.size is None else self.size
+    def taus(self) -> Floats:
+        """(N,) `rounding`; 0 where nothing is known but the values themselves."""
+        return np.zeros(len(self.series)) if self.rounding is None else self.rounding
 
     @cached_property
     def floor(self) -> Floats:

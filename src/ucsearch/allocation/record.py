@@ -13,19 +13,21 @@ from ucsearch.allocation.api import Allocation
 from ucsearch.allocation.branch import Split, Tree
 from ucsearch.allocation.cases import Case, law_kind
 from ucsearch.allocation.shared import Shared
-from ucsearch.dispatch.decision import Outcome
+from ucsearch.certificate.tolerance import share
+from ucsearch.decision.decision import Outcome
 from ucsearch.errors import RecordError
-from ucsearch.records.audit import AuditLog
-from ucsearch.records.blobs import blob_id, blob_ref, encode_array
+from ucsearch.policies import MODES
+from ucsearch.records.arrays import blob_id, blob_ref, blob_shape, encode_array
 from ucsearch.records.canonical import decode_number, encode_number, seal
-from ucsearch.records.chain import Row
-from ucsearch.records.inputs import built_in_task, recorded_inputs
+from ucsearch.records.entries import Row
+from ucsearch.records.log import AuditLog
+from ucsearch.records.overrides import built_in_task, recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.task import Task
 
 __all__ = ["SCHEMA", "allocation_record", "allocation_words", "newest_decisions", "recorded_case", "write_allocation"]
 
-SCHEMA, LATER_SCHEMA = "ucsearch.allocation/1", "ucsearch.allocation/2"  # the second with limits at later steps
+SCHEMA = "ucsearch.allocation/1"
 _ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a recorded trace
 
 
@@ -57,7 +59,7 @@ def allocation_words(reader: AuditReader, row: Row) -> str:
     return ""
 
 
-def recorded_case(row: Row, task: Task | None = None) -> Case:
+def recorded_case(row: Row, log: AuditLog, task: Task | None = None) -> Case:
     """A logged decision as a case; its task is a built-in one unless given."""
     record = row.record
     own = task or built_in_task(record["task"])
@@ -68,7 +70,12 @@ def recorded_case(row: Row, task: Task | None = None) -> Case:
     for rival in record["rivals"]:
         low, high = _number(rival["score"]), _number(rival["upper"])
         lower[rival["index"]], upper[rival["index"]] = low, high if math.isnan(low) else max(high, low)
+    sizes = [_number(rival[name]) for rival in record["rivals"] for name in ("size", "upper_size") if name in rival]
     outcome, s = record["outcome"], record["settings"]
+    if s["mode"] == MODES["closed"]:
+        averaged = record["claim"]["law"]["points"]
+    else:
+        averaged = blob_shape(log.blob(record["inputs"]["trace"]["weights"]["$blob"]))[-1]
     return Case(
         series=record["series"],
         task=own,
@@ -88,6 +95,7 @@ def recorded_case(row: Row, task: Task | None = None) -> Case:
         action=None if outcome["action"] is None else float(decode_number(outcome["action"])),
         fallback=float(decode_number(outcome["fallback_action"])) if outcome["fallback_feasible"] else None,
         record=row.id,
+        rounding=share(s["reach"], averaged) * max((x for x in sizes if not math.isnan(x)), default=0.0),
     )
 
 
@@ -110,12 +118,12 @@ def allocation_record(allocation: Allocation, rows: Sequence[Row]) -> dict[str, 
         if not isinstance(shared.use, str):
             raise RecordError(f"use of {shared.name!r}: a record needs the name of one of the task's uses")
     members = []
-    for case, row, share in zip(allocation.cases, rows, shares, strict=True):
+    for case, row, own in zip(allocation.cases, rows, shares, strict=True):
         if case.record != row.id:
             raise RecordError(f"series {case.series!r}: the decision {case.record!r} is not entry {row.seq} of the log")
         member = {
             "series": case.series, "decision": row.id, "entry": row.seq, "digest": row.digest,
-            "outcome": share.outcome.value, "action": _value(share.action),
+            "outcome": own.outcome.value, "action": _value(own.action),
         }  # fmt: skip
         if ahead:  # what its law is made of, so that an exported entry can be verified by itself
             trace = row.record["inputs"]["trace"]
@@ -123,7 +131,7 @@ def allocation_record(allocation: Allocation, rows: Sequence[Row]) -> dict[str, 
         members.append(member)
     return seal(
         {
-            "schema": LATER_SCHEMA if ahead else SCHEMA,
+            "schema": SCHEMA,
             "kind": "allocation",
             "members": members,
             "shared": [_shared(s, allocation.cases, ahead) for s in allocation.shared],

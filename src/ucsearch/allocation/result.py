@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from ucsearch.allocation.branch import Tree, branch
 from ucsearch.allocation.problem import Missing, Problem, Resource
 from ucsearch.allocation.solve import hull_steps, solve
+from ucsearch.certificate.tolerance import LEAST
 from ucsearch.errors import InputError
-from ucsearch.frames import make_frame
+from ucsearch.formatting import make_frame
 
 __all__ = ["Interval", "Price", "Result", "evaluate"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_ADDED = 1e-12  # share of what was added up that may be rounding
 _SMALL = 3_000  # series x actions up to which choices are split for a smaller bound
 _SPLIT = 1e-4  # share of what the limits cost that is close enough without
 
@@ -83,8 +83,7 @@ class Result:
         """A gap this small may be rounding: a share of all that was added up."""
         rows = np.arange(self.choice.size)
         sizes = np.abs(self.problem.lower[rows, self.choice]) + np.abs(self.problem.ceiling.max(axis=1))
-        sizes = np.maximum(sizes, self.problem.sizes)
-        return _ADDED * math.fsum(sizes.tolist())
+        return math.fsum(np.maximum(LEAST * sizes, self.problem.taus).tolist())
 
     @property
     def priced_optimal(self) -> NDArray[np.bool_]:
@@ -233,7 +232,7 @@ def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result
         np.abs(problem.upper[rows, best]) + charge[rows, best],
         np.abs(problem.lower[rows, choice]) + charge[rows, choice],
     )
-    tau = _ADDED * np.maximum(size, problem.sizes)
+    tau = np.maximum(LEAST * size, problem.taus)
     slack: list[Floats] = []
     rent: list[float] = []
     for r, price in zip(problem.resources, prices, strict=True):

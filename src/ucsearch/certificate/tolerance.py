@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine.arrays import Inputs
 from ucsearch.policies import MODES, Settings
 from ucsearch.spreads import NUMBERS
 
-__all__ = ["CANCELLED", "bound_size", "path_size", "share", "tolerance"]
+__all__ = ["CANCELLED", "LEAST", "bound_size", "path_size", "share", "shares", "tolerance"]
 
 Floats = NDArray[np.float64]
 LEAST = 1e-12  # thousands of roundings
@@ -23,9 +24,19 @@ _MEMBERS, _CLOSED = MODES["members"], MODES["closed"]
 _STD, _VARIANCE, _DOWNSIDE = NUMBERS["std"], NUMBERS["variance"], NUMBERS["downside"]
 
 
-def share(steps: int, averaged: Floats) -> Floats:
-    """eps of windows in which `steps` are added up and `averaged` members or points are averaged (1 where none)."""
-    return np.maximum(LEAST, ROUNDING * steps * (averaged + 2.0))
+def share(steps: int, averaged: float) -> float:
+    """eps where `steps` are added up and `averaged` members or points are averaged (1 where none)."""
+    return max(LEAST, ROUNDING * steps * (max(averaged, 1) + 2))
+
+
+def shares(settings: Settings, inputs: Inputs) -> Floats:
+    """eps of every window, one for all where they share a forecast."""
+    averaged = np.ones(1)  # members or points at most; 1 where there are none
+    if settings.mode == _CLOSED:
+        averaged = np.maximum.reduce(np.diff(inputs.u[:, 0], axis=1, prepend=0.0), axis=1, initial=1.0)
+    elif settings.mode != MODES["scores"]:
+        averaged[:] = max(1, inputs.members.shape[1])
+    return np.maximum(LEAST, ROUNDING * settings.reach * (averaged + 2.0))
 
 
 def tolerance(eps: Floats, size_x: Floats, size_y: Floats) -> Floats:

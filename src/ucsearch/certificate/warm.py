@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.certificate.api import exact_of
-from ucsearch.certificate.members_graph import ALGORITHM
+from ucsearch.certificate.members.graph import ALGORITHM
+from ucsearch.certificate.proofs import exact_of
 from ucsearch.engine.compiled.engine import find_kernel
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON
 from ucsearch.cli.planner import SettingsArgument, reported
+from ucsearch.cli.terminal import NEEDS_A_PERSON
 
 __all__ = ["allocate"]
 
@@ -43,9 +43,9 @@ def allocate(
     """
     from datetime import UTC, datetime
 
-    from ucsearch.pipeline.allocate import run_allocate, write_next, write_prices, write_shares
-    from ucsearch.pipeline.written import check_writable, refuse_overwriting
-    from ucsearch.settings import load_settings
+    from ucsearch.planner.files.table import check_writable, refuse_overwriting
+    from ucsearch.planner.recorded.allocate import run_allocate, write_next, write_prices, write_shares
+    from ucsearch.planner.settings import load_settings
 
     with reported():
         outputs = {"--out": out, "--prices": prices, "--next": line, "--plot": plot}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ucsearch.settings import Settings
+    from ucsearch.planner.settings import Settings
 
-from ucsearch.cli.codes import NEEDS_A_PERSON
+from ucsearch.cli.terminal import NEEDS_A_PERSON
 
 __all__ = ["backtest_any"]
 
@@ -21,7 +21,7 @@ def backtest_any(
 ) -> None:  # fmt: skip
     """Replay, print and write; the exit code as of `ucsearch backtest`."""
     from ucsearch.cli.planner import print_fallbacks, print_problems, progress_bar
-    from ucsearch.pipeline.backtest_any import run_backtest_any
+    from ucsearch.planner.backtest.job_any import run_backtest_any
 
     with progress_bar("replaying") as progress:
         keep = Path(".") if out is None else out.parent
@@ -31,12 +31,12 @@ def backtest_any(
     if out is not None:
         typer.echo(f"{result.write(out)} rows written to {out}")
     if html is not None:
-        from ucsearch.pipeline.any_page import write_any_page
+        from ucsearch.planner.backtest.page_any import write_any_page
 
         write_any_page(result, html)
         typer.echo(f"page in {html}")
     if plot is not None:
-        from ucsearch.pipeline.pictures import draw_any, has_matplotlib
+        from ucsearch.planner.pictures import draw_any, has_matplotlib
 
         if has_matplotlib():
             draw_any(result, plot)

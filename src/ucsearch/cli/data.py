@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from ucsearch.data.published import DataFile
+    from ucsearch.lab.data.published import DataFile
 
-from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE
+from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE
 
 __all__ = ["data_app"]
 
@@ -40,8 +40,8 @@ def list_files(
     name: Annotated[str | None, typer.Argument(help="A data set or prefix, e.g. m4 or m4/hourly.")] = None,
 ) -> None:
     """List data sets, or the files under a name."""
-    from ucsearch.data.registry import FILES, find
     from ucsearch.errors import DataError
+    from ucsearch.lab.data.registry import FILES, find
 
     if name is None:
         table = _table("data set", "files", "direct download", "licence")
@@ -75,9 +75,9 @@ def get_files(
     cache_dir: CacheDir = None,
 ) -> None:
     """Download files into the cache; files already there are checked, not fetched again."""
-    from ucsearch.data.registry import find
-    from ucsearch.data.resolve import resolve
     from ucsearch.errors import DataError
+    from ucsearch.lab.data.registry import find
+    from ucsearch.lab.data.resolve import resolve
 
     try:
         found = find(name)
@@ -104,9 +104,9 @@ def check_files(
     full: Annotated[bool, typer.Option("--full", help="Also read every file and check its counts.")] = False,
 ) -> None:
     """Check all known files that are present: sizes, hashes and, with --full, contents."""
-    from ucsearch.data.registry import FILES
-    from ucsearch.data.resolve import resolve_optional
     from ucsearch.errors import DataError
+    from ucsearch.lab.data.registry import FILES
+    from ucsearch.lab.data.resolve import resolve_optional
 
     table = _table("file", "status", "bytes", "sha256", "note")
     present, wrong = [], []
@@ -156,8 +156,8 @@ def _read_all(present: list[str], data_dir: Path | None) -> list[str]:
 def _loaders(present: list[str], data_dir: Path | None) -> list[tuple[str, Callable[[], Any]]]:
     from functools import partial
 
-    import ucsearch.data as data
-    from ucsearch.data.registry import FI2010_NORMALISATIONS, fi2010_name
+    import ucsearch.lab.data as data
+    from ucsearch.lab.data.registry import FI2010_NORMALISATIONS, fi2010_name
 
     have = set(present)
     known: list[tuple[str, str, Callable[..., Any]]] = []  # label, file that must be present, loader

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.data.embedded import sample_demand
+from ucsearch.decision import Filing
+from ucsearch.lab.data.embedded import sample_demand
 from ucsearch.tasks import LeadTimeInventory
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ucsearch.certificate.record import Certificate, Rival
-    from ucsearch.dispatch.decision import Decision
+    from ucsearch.certificate.certificate import Certificate, Rival
+    from ucsearch.decision.decision import Decision
     from ucsearch.policies import Policy
     from ucsearch.trace import Trace
 
@@ -82,7 +83,14 @@ def _run(console: Console, folder: Path, keep: bool) -> int:
 
         def decide(policy: Policy) -> Decision:
             return uc.decide(
-                TASK, START, trace, policy, gate=gate, now=NOW, log=log, series=SERIES, where=WHERE, engine="python"
+                TASK,
+                START,
+                trace,
+                policy,
+                gate=gate,
+                now=NOW,
+                log=Filing(log, series=SERIES, where=WHERE),
+                run=uc.Run(engine="python"),
             )
 
         released = decide(uc.CertifiedBeam(depth=DEPTH, width=16, risk=RISK))
@@ -252,7 +260,7 @@ def _outcome(console: Console, decision: Decision) -> None:
 
 
 def _record(decision: Decision) -> tuple[dict[str, Any], dict[str, bytes]]:
-    from ucsearch.records.decisions import decision_record
+    from ucsearch.records.record import decision_record
 
     return decision_record(decision, series=SERIES, where=WHERE)
 

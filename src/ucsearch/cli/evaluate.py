@@ -13,7 +13,7 @@ __all__ = ["evaluate", "suites"]
 
 def suites() -> None:
     """List the evaluation suites, and what each is about."""
-    from ucsearch.evaluation.suite import load_suite, suite_names
+    from ucsearch.lab.suites.suite import load_suite, suite_names
 
     names = suite_names()
     width = max(map(len, names))
@@ -46,8 +46,8 @@ def evaluate(
     """
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    from ucsearch.evaluation.run import evaluate as run
-    from ucsearch.evaluation.suite import load_suite
+    from ucsearch.lab.suites.run import evaluate as run
+    from ucsearch.lab.suites.suite import load_suite
 
     families = dict(_pair(one) for one in family or [])
     loaded = [load_suite(one) for one in name]  # every error in a name or file before any work
@@ -76,7 +76,7 @@ def evaluate(
         if len(verdict["reasons"]) > 5:
             typer.echo(f"  and {len(verdict['reasons']) - 5} more")
         if report:
-            from ucsearch.evaluation.report.write import write_reports
+            from ucsearch.lab.suites.report.write import write_reports
 
             typer.echo(f"  {write_reports(found.folder)[0]}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ucsearch.evaluation.recheck import Report
+    from ucsearch.lab.suites.recheck import Report
 
 __all__ = ["claims", "evidence_app"]
 
@@ -35,7 +35,7 @@ def claims(folder: FolderArgument, ledger: LedgerOption = None, as_json: JsonOpt
 
     Exit codes: 0 printed, 1 some evidence claims what is false, 2 some is malformed, or there is none.
     """
-    from ucsearch.evaluation.claims import status_rows
+    from ucsearch.lab.suites.claims import status_rows
 
     reports = _reports(folder, decisions=0, budget=None, task=None, ledger=ledger)
     rows = status_rows([r.evidence.predicate for r in reports if r.ok and r.evidence is not None])
@@ -103,8 +103,8 @@ def _reports(
     folder: Path, *, decisions: int, budget: int | None, task: Any, ledger: Path | None, kept: str | None = None
 ) -> list[Report]:
     from ucsearch.errors import UCSearchError
-    from ucsearch.evaluation.manifest import find_evidence
-    from ucsearch.evaluation.recheck import verify_evidence
+    from ucsearch.lab.suites.manifest import find_evidence
+    from ucsearch.lab.suites.recheck import verify_evidence
 
     try:
         found = find_evidence(folder)
@@ -122,9 +122,9 @@ def _run_again(report: Report, share: float, data_dir: Path | None, threads: int
     """The report with what a drawn share shows when it is run again; what is not valid is not run."""
     from dataclasses import replace
 
-    from ucsearch.cli.progress import told_or_shown
+    from ucsearch.cli.terminal import told_or_shown
     from ucsearch.errors import UCSearchError
-    from ucsearch.evaluation.rerun import rerun
+    from ucsearch.lab.suites.rerun import rerun
 
     if not report.ok or report.evidence is None:
         return report

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON
-from ucsearch.cli.planner import print_problems, progress_bar, reported
+from ucsearch.cli.planner import print_problems, progress_bar, read_time, reported
+from ucsearch.cli.terminal import NEEDS_A_PERSON
 
 if TYPE_CHECKING:
-    from ucsearch.settings import Settings
+    from ucsearch.planner.settings import Settings
 
 __all__ = ["calibrate", "forecast"]
 
@@ -51,15 +51,16 @@ def forecast(
 
     Exit codes: 0 done; 1 done, but some series could not be forecast; 2 unusable settings or files.
     """
-    from ucsearch.pipeline.forecasting import run_forecast
-    from ucsearch.pipeline.written import refuse_overwriting
+    from ucsearch.planner.files.table import refuse_overwriting
+    from ucsearch.planner.forecast import run_forecast
 
     with reported(), progress_bar("forecasting") as progress:
         refuse_overwriting({"--out": out, "--archive": archive}, {"SETTINGS": settings, "--data": data})
+        read_time(issued or None, "--issued")
         found = settings_for(settings, model, paths, horizon, keep_outliers)
         report = run_forecast(
             found, data, out, archive=archive, horizon=horizon, season=season, seed=seed, issued=issued,
-            progress=progress,
+            any_sign=settings is None, progress=progress,
         )  # fmt: skip
     print_problems(report.problems, 0, None)
     counts = ", ".join(f"{count} by {name}" for name, count in report.models.items())
@@ -90,17 +91,18 @@ def calibrate(
 
     Exit codes: 0 done; 1 done, but some series could not be used; 2 unusable settings or files.
     """
-    from ucsearch.pipeline.calibrating import run_calibrate
-    from ucsearch.pipeline.calibration_page import write_page
-    from ucsearch.pipeline.written import refuse_overwriting
+    from ucsearch.planner.calibrate import run_calibrate
+    from ucsearch.planner.calibration_page import write_page
+    from ucsearch.planner.files.table import refuse_overwriting
 
     with reported():
         refuse_overwriting({"--page": None if no_page else page}, {"SETTINGS": settings, "--data": data})
         found = settings_for(settings, model, paths, horizon, keep_outliers)
         with progress_bar("walking forward") as progress:
             result = run_calibrate(
-                found, data, horizon=horizon, season=season, origins=origins, seed=seed, progress=progress
-            )
+                found, data, horizon=horizon, season=season, origins=origins, seed=seed, any_sign=settings is None,
+                progress=progress,
+            )  # fmt: skip
         print_problems(result.problems, 0, None)
         typer.echo(result.text())
         if not no_page:
@@ -117,8 +119,8 @@ def settings_for(
     import dataclasses
 
     from ucsearch.errors import InputError
-    from ucsearch.pipeline.forecasting import with_forecaster
-    from ucsearch.settings import load_settings, parse_settings
+    from ucsearch.planner.forecast import with_forecaster
+    from ucsearch.planner.settings import load_settings, parse_settings
 
     if path is None and horizon is None:
         raise InputError("--horizon", "nothing", "how many periods to forecast, or a settings file")

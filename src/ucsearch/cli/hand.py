@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON
 from ucsearch.cli.planner import reported
-from ucsearch.figures import figure
+from ucsearch.cli.terminal import NEEDS_A_PERSON
+from ucsearch.formatting import figure
 
 if TYPE_CHECKING:
     from ucsearch.task import Task
@@ -46,8 +46,8 @@ def whatif(
 
     Exit codes: 0 shown, 2 no usable log, series or value.
     """
-    from ucsearch.pipeline.whatif import parse_changes, what_if
-    from ucsearch.settings import load_settings
+    from ucsearch.planner.recorded.whatif import parse_changes, what_if
+    from ucsearch.planner.settings import load_settings
 
     with reported():
         given = parse_changes(changes or [])
@@ -92,10 +92,10 @@ def put_in_place(
 ) -> None:  # fmt: skip
     """What `override` and `log override` do."""
     from ucsearch.errors import InputError
-    from ucsearch.pipeline.override import override_decision
-    from ucsearch.pipeline.retold import plain
-    from ucsearch.records.judge import NotAllowed
-    from ucsearch.settings import load_settings
+    from ucsearch.planner.recorded.explain import plain
+    from ucsearch.planner.recorded.override import override_decision
+    from ucsearch.planner.settings import load_settings
+    from ucsearch.records.overrides import NotAllowed
 
     with reported():
         for name, text in (("--who", who), ("--why", why)):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.planner import reported
+from ucsearch.cli.planner import read_time, reported
 
 __all__ = ["job_app"]
 
@@ -48,7 +48,7 @@ def plan(
     Exit codes: 0 planned, 2 unusable settings or files, or DIR holds another job.
     """
     from ucsearch.errors import InputError
-    from ucsearch.pipeline.written import refuse_overwriting
+    from ucsearch.planner.files.table import refuse_overwriting
     from ucsearch.scale.parts import plan_job
 
     with reported():
@@ -57,7 +57,7 @@ def plan(
             raise InputError("--forecasts", "both" if sales else "nothing", "either --forecasts or --sales")
         if (sales is None) != (forecaster is None):
             raise InputError("--forecaster", repr(forecaster), "a model with --sales, and none without")
-        moment = None if now is None else datetime.fromisoformat(now)
+        moment = read_time(now)
         made = plan_job(
             settings, forecasts or sales or "", states, folder, parts=parts, now=moment, log=log, forecaster=forecaster,
             horizon=horizon, season=season, seed=seed,
@@ -82,7 +82,7 @@ def run(
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    from ucsearch.scale.executor import run_parts
+    from ucsearch.scale.backends import run_parts
     from ucsearch.scale.parts import run_part
 
     with reported():

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE, WEAKER
 from ucsearch.cli.log_words import (
     CHAIN_FIELDS,
     Known,
@@ -24,6 +23,7 @@ from ucsearch.cli.log_words import (
     summary,
     writing,
 )
+from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE
 
 __all__ = ["log_app"]
 
@@ -139,12 +139,9 @@ def verify(
     with opened(log) as reader:
         known = None if checkpoint is None else known_checkpoint(checkpoint, key)
         problem, told = confirmed(reader, known)
-        if not problem and reader.list(kind="rotation", limit=1):
-            problem, more = files_of(log)
-            told += more
         if not problem:
             problem, more = segments_of(reader, derive, repacked, task)
-            told += more
+            told += files_of(reader) + more
     if problem:
         typer.echo(problem, err=True)
         raise typer.Exit(NEEDS_A_PERSON)
@@ -179,7 +176,7 @@ def export(
     """
     with writing({"OUT": out}, {"--log": log}), opened(log) as reader:
         if segments:
-            from ucsearch.segments.reader import export_records
+            from ucsearch.scale.segments.reader import export_records
 
             done = export_records(reader, out, series or (), tasks=named_task(task))
             typer.echo(f"{done} decisions written to {out}")
@@ -242,7 +239,7 @@ def prove(
 
     Exit codes: 0 printed, 2 no usable log, note or series.
     """
-    from ucsearch.segments.reader import SegmentReader, proof_of
+    from ucsearch.scale.segments.reader import SegmentReader, proof_of
     from ucsearch.verify.segments import proof_bytes
 
     with reported(), SegmentReader(log) as reader:
@@ -261,11 +258,12 @@ def verify_proof(
     Exit codes: 0 the row is in the log that the note vouches for, 1 it is not, 2 no usable proof, note or key,
     3 without --key: it is under the note, but nobody vouches for the note.
     """
-    from ucsearch.verify.checkpoints import read_checkpoint
-    from ucsearch.verify.formats import Invalid, Malformed
-    from ucsearch.verify.opening import open_regular
+    from ucsearch.verify.chain import read_checkpoint
+    from ucsearch.verify.figures import Invalid
+    from ucsearch.verify.read import Malformed
     from ucsearch.verify.segments import LARGEST
     from ucsearch.verify.segments import verify_proof as checked
+    from ucsearch.verify.untrusted import open_regular
 
     try:
         with open_regular(proof) as file:
@@ -281,7 +279,7 @@ def verify_proof(
     typer.echo(f"proved: {plain(told)}")
     if pins.doubt:
         typer.echo(f"The note is taken as it is: {pins.doubt} (--key).", err=True)
-        raise typer.Exit(WEAKER)
+        raise typer.Exit(NEEDS_A_PERSON)
 
 
 @log_app.command()
@@ -317,18 +315,17 @@ def backup(
     """
     from ucsearch.records import AuditReader
     from ucsearch.records.backup import backup as copied
+    from ucsearch.records.log_chain import following
 
     with writing({"--checkpoint": checkpoint}, {"LOG": log}, logs={"TO": to}):
         done = copied(log, to, replace=replace)
-        with AuditReader(to) as reader:
-            following = reader.closed_by()
+        with AuditReader(to, single=True) as reader:
+            name = following(reader.store)
             if checkpoint is not None:
                 reader.checkpoint().write(checkpoint)
     typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
-    if following:
-        typer.echo(
-            f"{plain(log)} is closed: the log goes on in {plain(following)}, which is not in this copy.", err=True
-        )
+    if name:
+        typer.echo(f"{plain(log)} is closed: the log goes on in {plain(name)}, which is not in this copy.", err=True)
 
 
 @log_app.command()
@@ -345,7 +342,10 @@ def restore(
     """
     from ucsearch.records.backup import restore as restored
 
-    with writing({}, {"COPY": copy, "--checkpoint": checkpoint}, logs={"LOG": log}), opened(copy) as reader:
+    with (
+        writing({}, {"COPY": copy, "--checkpoint": checkpoint}, logs={"LOG": log}),
+        opened(copy, single=True) as reader,
+    ):
         known = None if checkpoint is None else known_checkpoint(checkpoint, key)
         problem, _ = confirmed(reader, known)
         if problem:
@@ -353,22 +353,6 @@ def restore(
             raise typer.Exit(UNUSABLE)
         done = restored(copy, log, checkpoint=None if known is None else known.checkpoint)
     typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
-
-
-@log_app.command()
-def upgrade(log: Annotated[Path, typer.Argument(metavar="LOG", help="The log's file.")]) -> None:
-    """Turn a log of an older format into today's: the same entries, bytes, times and heads.
-
-    One exclusive transaction; if anything is not right, the log stays as it is.
-
-    Exit codes: 0 done, or nothing to do; 2 no usable log.
-    """
-    with reported():
-        from ucsearch.records.upgrade import upgrade as upgraded
-
-        done = upgraded(log)
-    what = f"format {done.before} is now {done.after}" if done.before != done.after else f"is of format {done.after}"
-    typer.echo(f"{log}: {what}; {done.count} entries, head {done.head}")
 
 
 @log_app.command()

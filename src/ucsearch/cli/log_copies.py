@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.codes import UNUSABLE
 from ucsearch.cli.log import log_app
 from ucsearch.cli.log_words import one_line
+from ucsearch.cli.terminal import UNUSABLE
 
 LEAST_WHY = 3  # characters of a reason
 
@@ -25,7 +25,7 @@ def copy_entries(source: Place, target: Place) -> None:
     A copy that was cut off goes on where it ended. Exit codes: 0 copied and compared, 2 something is not right.
     """
     from ucsearch.errors import UCSearchError
-    from ucsearch.records.place import copy_log
+    from ucsearch.records.address import copy_log
 
     try:
         made = copy_log(source, target)
@@ -51,9 +51,8 @@ def rotate_file(
     from datetime import UTC, datetime
 
     from ucsearch.errors import InputError, UCSearchError
-    from ucsearch.pipeline.rotating import rotate_log
+    from ucsearch.planner.monitor.rotate import rotate_log
     from ucsearch.records.reader import AuditReader
-    from ucsearch.records.rotation import newest_file
 
     try:
         for name, text, least in (("--who", who, 1), ("--why", why, LEAST_WHY)):
@@ -61,7 +60,7 @@ def rotate_file(
                 raise InputError(
                     name, repr(text), f"printable text of at least {least} character{'s' if least > 1 else ''}"
                 )
-        with AuditReader(newest_file(log)) as reader:
+        with AuditReader(log) as reader:
             report = reader.verify()
         if not report.ok:
             typer.echo(f"Error: {one_line(report)}; not rotated", err=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ucsearch.records import AuditReader, Checkpoint, Effective, Row
     from ucsearch.task import Task
 
-from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE
+from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE
 
 __all__ = [
     "CHAIN_FIELDS",
@@ -103,9 +103,10 @@ def known_checkpoint(path: Path, key: str | None, *, either: bool = False) -> Kn
     """With a key it must be signed by it; `either` lets one without signatures pass, to be replaced by a signed one."""
     from ucsearch.errors import RecordError
     from ucsearch.records import Checkpoint
-    from ucsearch.verify.checkpoints import read_checkpoint
-    from ucsearch.verify.formats import Invalid, Malformed
-    from ucsearch.verify.opening import open_regular
+    from ucsearch.verify.chain import read_checkpoint
+    from ucsearch.verify.figures import Invalid
+    from ucsearch.verify.read import Malformed
+    from ucsearch.verify.untrusted import open_regular
 
     try:
         with open_regular(path) as file:
@@ -137,7 +138,7 @@ def confirmed(reader: AuditReader, known: Known | None) -> tuple[str, str]:
 def named_task(spec: str | None) -> dict[str, Task]:
     """The task of `--task`, for every name that records have for one of the user's own."""
     from ucsearch.cli.hand import load_task
-    from ucsearch.segments.rebuild import ANY
+    from ucsearch.scale.segments.rebuild import ANY
 
     return {} if spec is None else {ANY: load_task(spec)}
 
@@ -146,7 +147,7 @@ def segments_of(reader: AuditReader, derive: int, repacked: bool, task: str | No
     """What is wrong with a segment, and what was found if nothing is."""
     if not reader.list(kind="segment", limit=1):
         return "", ""
-    from ucsearch.segments.audit import verify_segments
+    from ucsearch.scale.segments.audit import verify_segments
 
     count = rows = derived = 0
     for found in verify_segments(reader, sample=derive, repacked=repacked, tasks=named_task(task)):
@@ -157,28 +158,19 @@ def segments_of(reader: AuditReader, derive: int, repacked: bool, task: str | No
     return "", f"; {rows} rows in {count} segment{'' if count == 1 else 's'}{again}"
 
 
-def files_of(log: Path) -> tuple[str, str]:
-    """What is wrong between the files of a log that was rotated, or within another one of them."""
-    from ucsearch.records import AuditReader
-    from ucsearch.records.rotation import check_files, files_of
-
-    files = files_of(log)
-    if wrong := check_files(log):
-        return f"ALTERED (rotation): {wrong}", ""
-    for path in files:
-        if path.absolute() != log.absolute():
-            with AuditReader(path) as reader:
-                report = reader.verify()
-            if not report.ok:
-                return f"ALTERED ({report.fault}): {path}: {report}", ""
-    return "", f"; {len(files)} files that follow each other: {', '.join(path.name for path in files)}"
+def files_of(reader: AuditReader) -> str:
+    """The files of a log that was rotated, in words."""
+    files = reader.files
+    if len(files) < 2:
+        return ""
+    return f"; {len(files)} files that follow each other: {', '.join(path.name for path in files)}"
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[AuditReader]:
+def opened(path: Path, *, single: bool = False) -> Iterator[AuditReader]:
     from ucsearch.records import AuditReader
 
-    with reported(), AuditReader(path) as reader:
+    with reported(), AuditReader(path, single=single) as reader:
         yield reader
 
 
@@ -198,7 +190,7 @@ def writing(
     outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None], logs: Mapping[str, Path | None] | None = None
 ) -> Iterator[None]:
     """`reported`, after a look that no output is a file that is read, or a log."""
-    from ucsearch.pipeline.written import refuse_overwriting
+    from ucsearch.planner.files.table import refuse_overwriting
 
     with reported():
         refuse_overwriting(outputs, inputs, logs=logs)

@@ -16,9 +16,6 @@ from typer.main import get_command, get_command_name
 from typer.models import CommandInfo
 
 from ucsearch.cli.allocate import allocate
-from ucsearch.cli.bench_lost_sales import lost_sales
-from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE
-from ucsearch.cli.compare import compare
 from ucsearch.cli.data import data_app
 from ucsearch.cli.evaluate import evaluate, suites
 from ucsearch.cli.evidence import claims, evidence_app
@@ -35,6 +32,7 @@ from ucsearch.cli.remote import remote_app
 from ucsearch.cli.report import report
 from ucsearch.cli.schedule import schedule
 from ucsearch.cli.service import service_app
+from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE
 from ucsearch.cli.tune import tune
 from ucsearch.errors import UCSearchError
 
@@ -51,13 +49,10 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 done and a person is needed, 2 wrong use or input, 3 internal error.",
 )
 cache_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Compiled kernels kept on disk.")
-bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Benchmarks that print a table.")
-bench_app.command("lost-sales")(lost_sales)
 app.add_typer(cache_app, name="cache")
 app.add_typer(log_app, name="log", short_help="Look into an audit log; override a decision.")
 app.add_typer(data_app, name="data")
 app.add_typer(job_app, name="job")
-app.add_typer(bench_app, name="bench")
 app.add_typer(evidence_app, name="evidence")
 app.add_typer(remote_app, name="remote")
 app.add_typer(service_app, name="service")
@@ -75,7 +70,6 @@ for _command in (
     whatif,
     tasks,
     schema,
-    compare,
     suites,
     evaluate,
     claims,
@@ -200,8 +194,8 @@ def warm(
 
     Exit codes: 0 compiled, or they were there; 1 unusable settings, states or folder.
     """
-    from ucsearch.scale.warming import warm_kernels
-    from ucsearch.settings import load_settings
+    from ucsearch.planner.settings import load_settings
+    from ucsearch.scale.job import warm_kernels
 
     for name in warm_kernels(load_settings(settings), states, to):
         typer.echo(f"ready: {name}")

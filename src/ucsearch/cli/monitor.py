@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON
 from ucsearch.cli.planner import reported
+from ucsearch.cli.terminal import NEEDS_A_PERSON
 
 __all__ = ["monitor"]
 
@@ -54,17 +54,15 @@ def monitor(
     import json
 
     from ucsearch.monitor import Settings
-    from ucsearch.pipeline.watch import run_watch, settings_in
-    from ucsearch.pipeline.watch_page import write_watch_page
-    from ucsearch.pipeline.watch_words import as_json, watch_text, write_watch
-    from ucsearch.pipeline.written import refuse_overwriting
+    from ucsearch.planner.files.table import refuse_overwriting
+    from ucsearch.planner.monitor.job import run_watch, settings_in
+    from ucsearch.planner.monitor.words import as_json, watch_text, write_watch, write_watch_page
     from ucsearch.records.files import whole_file
-    from ucsearch.records.rotation import files_of
 
     with reported():
         refuse_overwriting({"--out": out, "--json": json_out, "--html": html}, {"LOG": log, "--outcomes": outcomes})
         # What is not said is as the service watches that plan, where the log is a service's.
-        known = settings_in(files_of(log), plan) or Settings()
+        known = settings_in(log, plan) or Settings()
         named = dict(max_undercoverage=undercoverage, watch=watch, within=within, alpha=alpha, lags=steps)
         told: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         if within is not None or alpha is not None:

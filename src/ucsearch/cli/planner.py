@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON, STOPPED, STRICT, UNUSABLE
-from ucsearch.cli.progress import rich_bar
+from ucsearch.cli.terminal import NEEDS_A_PERSON, STOPPED, STRICT, UNUSABLE, rich_bar
 from ucsearch.errors import UCSearchError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ucsearch.pipeline.tables import Problem
-    from ucsearch.settings import Settings
+    from ucsearch.planner.files.table import Problem
+    from ucsearch.planner.settings import Settings
 
 __all__ = [
     "backtest",
@@ -32,6 +31,7 @@ __all__ = [
     "print_fallbacks",
     "print_problems",
     "progress_bar",
+    "read_time",
     "reported",
     "schema",
     "tasks",
@@ -56,7 +56,7 @@ def new(
 
     Exit codes: 0 written, 2 unknown kind, or a file is there already.
     """
-    from ucsearch.pipeline.scaffold import next_commands, write_scaffold
+    from ucsearch.planner.new.inventory import next_commands, write_scaffold
 
     with reported():
         paths = write_scaffold(kind, folder, force=force)
@@ -94,8 +94,12 @@ def decide(
         Path | None, typer.Option("--problems", help="Write everything wrong with the files there, .csv or .parquet.")
     ] = None,
     now: Annotated[
-        str | None, typer.Option("--now", metavar="TIME", help="The time decisions are made for, ISO 8601.")
+        str | None,
+        typer.Option("--now", metavar="TIME", help="The time decisions are made for, ISO 8601; else the clock's."),
     ] = None,
+    max_age: Annotated[
+        int, typer.Option("--max-age", min=0, metavar="PERIODS", help="How many periods ago forecasts may begin.")
+    ] = 2,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget a run that was cut off.")] = False,
 ) -> None:
     """Decide every series: one row each in OUT, one record each in the log.
@@ -107,9 +111,9 @@ def decide(
     """
     from datetime import UTC, datetime
 
-    from ucsearch.pipeline.decide import StrictError, run_decide
-    from ucsearch.pipeline.written import check_writable, refuse_overwriting
-    from ucsearch.settings import load_settings
+    from ucsearch.planner.decide.job import StrictError, run_decide
+    from ucsearch.planner.files.table import check_writable, refuse_overwriting
+    from ucsearch.planner.settings import load_settings
 
     with reported(), progress_bar("deciding") as progress:
         inputs = {"SETTINGS": settings, "--forecasts": forecasts, "--states": states, "--archive": archive}
@@ -119,14 +123,14 @@ def decide(
         for path in filter(None, (out, problems)):
             check_writable(path)
         found = load_settings(settings)
-        moment = _time(now)
+        moment = read_time(now)
         if moment is None and found.gate.max_trace_age_s is not None:
             moment = datetime.now(UTC)
         try:
             report = run_decide(
                 found, forecasts, states, out, log, archive=archive, keep=keep, sales=sales,
                 html=html, strict=strict, fresh=fresh, now=moment,
-                clock=lambda: datetime.now(UTC), progress=progress,
+                clock=lambda: datetime.now(UTC), max_age=max_age, progress=progress,
             )  # fmt: skip
         except StrictError as error:
             print_problems(error.problems, 0, problems)
@@ -187,9 +191,9 @@ def backtest(
     or files; 130 stopped.
     """
     from ucsearch.cli.memory import keep_freed_memory
-    from ucsearch.pipeline.backtest import run_backtest
-    from ucsearch.pipeline.written import check_writable, refuse_overwriting
-    from ucsearch.settings import load_settings
+    from ucsearch.planner.backtest.job import run_backtest
+    from ucsearch.planner.files.table import check_writable, refuse_overwriting
+    from ucsearch.planner.settings import load_settings
 
     with reported():
         drawn = None if no_plot else plot
@@ -217,12 +221,12 @@ def backtest(
         if out is not None:
             typer.echo(f"{result.write(out)} rows written to {out}")
         if html is not None:
-            from ucsearch.pipeline.backtest_page import write_backtest_page
+            from ucsearch.planner.backtest.page import write_backtest_page
 
             write_backtest_page(result, html)
             typer.echo(f"page in {html}")
         if not no_plot:
-            from ucsearch.pipeline.pictures import draw_backtest, has_matplotlib
+            from ucsearch.planner.pictures import draw_backtest, has_matplotlib
 
             if has_matplotlib():
                 draw_backtest(result, plot)
@@ -248,9 +252,9 @@ def explain(
 
     Exit codes: 0 shown, 2 no usable log, or no such series.
     """
-    from ucsearch.pipeline.explain import explain_series
-    from ucsearch.pipeline.written import refuse_overwriting
-    from ucsearch.settings import load_settings
+    from ucsearch.planner.files.table import refuse_overwriting
+    from ucsearch.planner.recorded.explain import explain_series
+    from ucsearch.planner.settings import load_settings
 
     with reported():
         refuse_overwriting({"--plot": None if no_plot else plot}, {"LOG": log, "--settings": settings})
@@ -258,7 +262,7 @@ def explain(
         told = explain_series(log, series, found)
         typer.echo(told.text)
         if not no_plot and told.members.shape[1] > 0:  # a refusal left nothing to draw
-            from ucsearch.pipeline.pictures import draw_decision, has_matplotlib
+            from ucsearch.planner.pictures import draw_decision, has_matplotlib
 
             if has_matplotlib():
                 path = plot if plot is not None else Path(f"{_file_name(told.series or series)}.svg")
@@ -276,7 +280,7 @@ def tasks(
 
     Exit codes: 0 shown, 2 no such task.
     """
-    from ucsearch.pipeline.catalogue import describe_task, list_tasks
+    from ucsearch.planner.catalogue import describe_task, list_tasks
 
     with reported():
         typer.echo(list_tasks() if name is None else describe_task(name))
@@ -289,7 +293,7 @@ def schema() -> None:
     """
     import json
 
-    from ucsearch.settings import json_schema
+    from ucsearch.planner.settings import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))
 
@@ -336,7 +340,7 @@ def _lines(what: str) -> Callable[[int, int], None]:
 
 def print_fallbacks(share: float, reasons: Mapping[str, int], settings: Settings) -> None:
     """Too many fallbacks: why, and what to change."""
-    from ucsearch.pipeline.advice import fallback_advice
+    from ucsearch.planner.decide.rows import fallback_advice
 
     limit = settings.run.max_fallback_share
     typer.echo(f"{100.0 * share:.1f} % fell back, more than {100.0 * limit:g} % ([run] max_fallback_share):", err=True)
@@ -351,14 +355,15 @@ def print_problems(problems: Sequence[Problem], more: int, path: Path | None) ->
     if hidden > 0:
         typer.echo(f"and {hidden} more" + ("" if path else "; --problems FILE lists them"), err=True)
     if path is not None:
-        from ucsearch.pipeline.written import write_table
+        from ucsearch.planner.files.table import write_table
 
         names = ("file", "place", "column", "series", "text")
         rows = [[getattr(p, name) for name in names] for p in problems]
         write_table(path, dict.fromkeys(names, str), lambda: iter(rows))
 
 
-def _time(text: str | None) -> datetime | None:
+def read_time(text: str | None, option: str = "--now") -> datetime | None:
+    """A time of ISO 8601, UTC where it names no offset; None where nothing is said."""
     if text is None:
         return None
     from datetime import UTC, datetime
@@ -368,7 +373,7 @@ def _time(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise InputError("--now", repr(text), "an ISO 8601 time such as 2024-05-01T06:00:00+00:00") from error
+        raise InputError(option, repr(text), "an ISO 8601 time such as 2024-05-01T06:00:00+00:00") from error
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 

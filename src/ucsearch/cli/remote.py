@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON, STOPPED
 from ucsearch.cli.planner import SHOWN, progress_bar, reported
+from ucsearch.cli.terminal import NEEDS_A_PERSON, STOPPED
 
 if TYPE_CHECKING:
     from ucsearch.client import Answer, Client, Outcome
@@ -57,7 +57,7 @@ def decide(
     """
     from ucsearch.client import ServiceProblem, ServiceUnreachable, exchanges, items_of
     from ucsearch.client.frames import series_of
-    from ucsearch.pipeline.written import check_writable, refuse_overwriting
+    from ucsearch.planner.files.table import check_writable, refuse_overwriting
 
     with reported():
         refuse_overwriting({"--out": out}, {"--forecasts": forecasts, "--states": states, "--token-file": token_file})
@@ -246,14 +246,14 @@ _transport: Any = None  # httpx's, replaced by tests
 
 def _frame(path: Path, said: Mapping[str, Any] | None = None) -> Any:
     """A file as a frame: through the same reader as all files here, with what a plan's schema says of them."""
-    from ucsearch.pipeline.tables import open_table
+    from ucsearch.planner.files.table import open_table
 
     decimal = ((said or {}).get("columns") or {}).get("decimal")
     return open_table(path, decimal if decimal in (".", ",") else "auto")
 
 
 def _write(path: Path, answers: Sequence[Answer]) -> None:
-    from ucsearch.pipeline.written import write_table
+    from ucsearch.planner.files.table import write_table
 
     columns: dict[str, type] = {
         "series": str, "outcome": str, "action": float, "label": str, "order": float, "reason": str,

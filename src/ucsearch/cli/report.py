@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.codes import UNUSABLE
+from ucsearch.cli.terminal import UNUSABLE
 from ucsearch.errors import UCSearchError
 
 __all__ = ["report"]
@@ -30,7 +30,7 @@ def report(
 
     Exit codes: 0 written, 2 no evidence, or some that is malformed or false.
     """
-    from ucsearch.evaluation.report import write_reports
+    from ucsearch.lab.suites.report import write_reports
 
     try:
         written = write_reports(directory, out)

@@ -24,9 +24,9 @@ def schedule(
 
     Exit codes: 0 written, 2 no usable log or settings, or no such series.
     """
-    from ucsearch.pipeline.schedule import write_schedule
-    from ucsearch.pipeline.written import refuse_overwriting
-    from ucsearch.settings import load_settings
+    from ucsearch.planner.files.table import refuse_overwriting
+    from ucsearch.planner.recorded.schedule import write_schedule
+    from ucsearch.planner.settings import load_settings
 
     with reported():
         refuse_overwriting({"--out": out}, {"LOG": log, "--settings": settings})

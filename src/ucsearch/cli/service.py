@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ucsearch.cli.service_demo import demo
+from ucsearch.cli.terminal import UNUSABLE
+
+if TYPE_CHECKING:
+    from ucsearch.service.tokens import Scope
 
 __all__ = ["service_app"]
 
@@ -29,9 +33,9 @@ StoreOption = Annotated[
 def init(folder: Folder) -> None:
     """Make the files of a new service: service.toml, a plan, an empty log and one admin token, shown once.
 
-    Exit codes: 0 made, 1 the folder is not empty.
+    Exit codes: 0 made, 2 the folder is not empty.
     """
-    from ucsearch.service.start import init as make
+    from ucsearch.service.run import init as make
 
     token = make(folder)
     typer.echo(f"{folder}: a new service; start it with: ucsearch service run {folder}")
@@ -44,7 +48,7 @@ def check(folder: Folder, store: StoreOption = None) -> None:
 
     Exit codes: 0 right, 1 there are warnings, 2 the service would not start.
     """
-    from ucsearch.service.start import check as look
+    from ucsearch.service.run import check as look
 
     worst = 0
     for finding in look(folder, store=store):
@@ -58,17 +62,20 @@ def run(
     folder: Folder,
     store: StoreOption = None,
     bind: Annotated[str | None, typer.Option(help="Address and port instead of server.bind; port 0: any.")] = None,
+    admin_bind: Annotated[
+        str | None, typer.Option("--admin-bind", help="The same instead of server.admin_bind: health and metrics.")
+    ] = None,
 ) -> None:
     """Run the service until it is told to stop; events are JSON lines on stderr.
 
-    Exit codes: 0 stopped, 1 it could not start.
+    Exit codes: 0 stopped, 2 it could not start.
     """
-    from ucsearch.service.metrics import set_up_logging
-    from ucsearch.service.start import run as serve
-    from ucsearch.service.warm import making
+    from ucsearch.service.kernels import making
+    from ucsearch.service.logs import set_up_logging
+    from ucsearch.service.run import run as serve
 
     set_up_logging()
-    serve(folder, store=store, bind=bind, ready=lambda address: typer.echo(f"ready: {address}"))
+    serve(folder, store=store, bind=bind, admin_bind=admin_bind, ready=lambda address: typer.echo(f"ready: {address}"))
     if making():
         # Everything is closed. Python's own way out would take the compiler's memory away under its feet: an abort.
         sys.stdout.flush()
@@ -84,9 +91,10 @@ def arm(
 ) -> None:
     """Replay a plan's monitor over a backtest of its forecaster: would it have stopped releases, and what would fit?
 
-    Exit codes: 0 it may be armed as it is, 1 it would have tripped or cannot be judged.
+    Exit codes: 0 it may be armed as it is, 1 it would have tripped or cannot be judged, 2 no such
+    plan or no usable file.
     """
-    from ucsearch.service.arming import arm as replay
+    from ucsearch.monitor.arming import arm as replay
     from ucsearch.service.config import load_config
     from ucsearch.service.plans import load_plan
 
@@ -94,8 +102,12 @@ def arm(
     table = next((p for p in config.plan if p.name == plan), None)
     if table is None:
         typer.echo(f"Error: no plan {plan!r}; there are {', '.join(p.name for p in config.plan)}", err=True)
-        raise typer.Exit(1)
-    found = replay(load_plan(table, place), sales)
+        raise typer.Exit(UNUSABLE)
+    made = load_plan(table, place)
+    if made.watching is None:
+        typer.echo(f"Error: plan {plan!r} has no monitor; add a table [plan.monitor] to it", err=True)
+        raise typer.Exit(UNUSABLE)
+    found = replay(made.settings, made.watching, sales)
     typer.echo(f"{found.outcomes} outcomes in {found.periods} periods; {found.series} series tripped on their own")
     if not found.tripped:
         typer.echo(f"the pool did not trip (evidence {found.evidence:.4g} at the end): the monitor may be armed")
@@ -114,11 +126,29 @@ def backup(
     """Copy the log, with every decision that was answered, to a file; beside it its checkpoint and its SHA-256.
 
     Of a log that was rotated, earlier files that are still there are copied beside it under their names.
-    The service may run meanwhile. Exit codes: 0 copied and verified, 1 something is not right.
+    The service may run meanwhile. Exit codes: 0 copied and verified, 2 something is not right.
     """
     from ucsearch.service.backups import backup_log
 
     for line in backup_log(folder, to, store=store):
+        typer.echo(line)
+
+
+@service_app.command()
+def drill(
+    folder: Folder,
+    copy: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A copy; else the newest of backup.folder.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Restore a copy of the log into a folder that is thrown away, and verify it: what one does every quarter.
+
+    Exit codes: 0 the copy would do, 2 it would not.
+    """
+    from ucsearch.service.backups import drill as restore
+
+    for line in restore(folder, copy, store=store):
         typer.echo(line)
 
 
@@ -128,32 +158,57 @@ def add_token(
     name: Annotated[str, typer.Argument(help="Whose it is; overrides are signed with it.")],
     role: Annotated[str, typer.Option(help="viewer, operator, admin or agent.")] = "viewer",
     expires: Annotated[str, typer.Option(help="Time with offset, such as 2027-01-01T00:00:00+00:00.")] = "",
+    plans: Annotated[list[str] | None, typer.Option("--plan", help="Only this plan; may be repeated.")] = None,
+    series: Annotated[
+        list[str] | None, typer.Option("--series", help="Only series whose names begin so; may be repeated.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A new file for it, with mode 0600.")] = None,
 ) -> None:
-    """Make a token; its text is shown once and kept nowhere.
+    """Make a token; its text is shown once, or written to a file that only you may read, and kept nowhere else.
 
-    Exit codes: 0 made, 1 the name is taken or something is wrong.
+    Exit codes: 0 made, 2 the name is taken or something is wrong.
     """
-    typer.echo(_book(folder).add(name, role, expires))
+    from ucsearch.errors import InputError
+
+    if out is not None and out.exists():
+        raise InputError("--out", str(out), "a new file")
+    text = _book(folder).add(name, role, expires, plans or (), series or ())
+    if out is None:
+        typer.echo(text)
+        return
+    try:
+        with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"{text}\n")
+    except OSError as error:  # it is shown nowhere again
+        _book(folder).revoke(name)
+        raise InputError("--out", f"{out} ({error.strerror})", "a file that can be written") from error
+    typer.echo(f"{name}: token in {out}")
 
 
 @token_app.command("list")
 def list_tokens(folder: Folder) -> None:
     """Names, roles and ends; never the tokens.
 
-    Exit codes: 0 listed, 1 there is no usable file.
+    Exit codes: 0 listed, 2 there is no usable file.
     """
     for token in _book(folder).list():
-        typer.echo(f"{token.name}\t{token.role}\t{token.expires or 'no end'}")
+        typer.echo(f"{token.name}\t{token.role}\t{token.expires or 'no end'}\t{_words(token.scope)}")
 
 
 @token_app.command("revoke")
 def revoke_token(folder: Folder, name: Annotated[str, typer.Argument(help="Whose.")]) -> None:
     """Remove a token; a running service forgets it within seconds.
 
-    Exit codes: 0 removed, 1 there is none of that name.
+    Exit codes: 0 removed, 2 there is none of that name.
     """
     _book(folder).revoke(name)
     typer.echo(f"{name}: revoked")
+
+
+def _words(scope: Scope) -> str:
+    """What a token is for."""
+    plans = [f"plan {name}" for name in scope.plans]
+    return ", ".join(plans + [f"series {name}..." for name in scope.series]) or "everything"
 
 
 def _book(folder: Path):  # type: ignore[no-untyped-def]  # its class is imported only when needed

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON
 from ucsearch.cli.planner import SettingsArgument, print_problems, progress_bar, reported
+from ucsearch.cli.terminal import NEEDS_A_PERSON
 
 __all__ = ["tune"]
 
@@ -50,8 +50,9 @@ def tune(
     """
     from ucsearch.cli.memory import keep_freed_memory
     from ucsearch.errors import InputError
-    from ucsearch.pipeline.tuning import run_tune
-    from ucsearch.pipeline.written import refuse_overwriting
+    from ucsearch.planner.backtest.tune import run_tune
+    from ucsearch.planner.files.table import refuse_overwriting
+    from ucsearch.planner.settings import load_settings
     from ucsearch.records.files import whole_file
 
     with reported():
@@ -65,7 +66,7 @@ def tune(
         keep_freed_memory()
         with progress_bar("tuning") as progress:
             result = run_tune(
-                settings, data, states=states, progress=progress, earlier=earlier, tries=tries,
+                load_settings(settings), data, states=states, progress=progress, earlier=earlier, tries=tries,
                 service_level=service_level, keep=out.parent,
             )  # fmt: skip
         print_problems(result.report.problems, 0, None)

@@ -9,11 +9,10 @@ Every request that writes carries an idempotency key, so that it can be sent aga
 twice. It needs httpx (extra `ucsearch[service]`).
 """
 
-from ucsearch.client.asynchronous import AsyncClient
+from ucsearch.client.async_client import AsyncClient
+from ucsearch.client.client import Client
 from ucsearch.client.frames import items_of, outcomes_of
-from ucsearch.client.problems import ServiceProblem, ServiceUnreachable
-from ucsearch.client.retry import Retry
-from ucsearch.client.synchronous import Client
+from ucsearch.client.transport import Retry, ServiceProblem, ServiceUnreachable
 from ucsearch.client.types import Answer, Forecast, Item, Outcome, Page, Receipt
 
 __all__ = [

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
-from ucsearch.client.problems import ServiceUnreachable
+from ucsearch.client.transport import ServiceUnreachable
 from ucsearch.client.types import Answer, Item, Outcome, Page, Receipt, sent
 from ucsearch.errors import InputError
 

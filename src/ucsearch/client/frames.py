@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
+from numbers import Real
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ucsearch.client.steps import check_dates, check_first, in_order, missing
 from ucsearch.client.types import Answer, Forecast, Item, Outcome
 from ucsearch.errors import InputError
 
 if TYPE_CHECKING:
-    from ucsearch.pipeline.columns import Layout
-    from ucsearch.pipeline.tables import Table
-    from ucsearch.settings import Columns
+    from ucsearch.planner.files.columns import Layout
+    from ucsearch.planner.files.table import Table
+    from ucsearch.planner.settings import Columns
 
 __all__ = ["frame_rows", "items_of", "outcomes_of", "series_of"]
+
 
 _SERIES = ("series", "unique_id")
 _VALUES = ("value", "y", "demand")
@@ -46,7 +49,7 @@ def items_of(
     apart where that is not given, and begin on the same day in all series: a gap would move what comes after it.
     `columns` are the names of the plan's settings. `Client.decide_frame` asks the service for both.
     """
-    from ucsearch.pipeline.columns import forecast_layout, usual_names
+    from ucsearch.planner.files.columns import forecast_layout, usual_names
 
     given = _columns(columns)
     series_names = tuple(dict.fromkeys((given.series, *_SERIES)))
@@ -65,6 +68,8 @@ def items_of(
             raise InputError("states", f"no row of {series!r}", "one for every series of the forecasts")
         said = {"cutoff": cutoff, "issued": issued, "model": model or None, **_said(own, layout, names)}
         forecast, first[series] = _forecast(series, own, layout, names, period, said)
+        if not forecast.cutoff:
+            forecast = replace(forecast, cutoff=_before(first[series], period))
         state = _state(known[series], series_names, given.date)
         if given.date in state:
             check_dates(series, state[given.date], first[series], layout, period)
@@ -82,7 +87,7 @@ def series_of(states: Any, columns: Mapping[str, Any] | None = None) -> list[str
 def _columns(said: Mapping[str, Any] | None) -> Columns:
     from pydantic import ValidationError
 
-    from ucsearch.settings import Columns
+    from ucsearch.planner.settings import Columns
 
     try:
         known = {name: value for name, value in (said or {}).items() if name in Columns.model_fields}
@@ -232,6 +237,17 @@ def _forecast(
     return Forecast(quantiles={f"{level:g}": values for level, values in levels}, **said), begin
 
 
+def _before(begin: Any, period: str | None) -> str | None:
+    """The period before the first date of a forecast that names no last observation, as `decide` reads a file."""
+    import numpy as np
+
+    from ucsearch.planner.files.calendar import day_text, later
+
+    if period in (None, "any") or not isinstance(begin, np.datetime64):
+        return None
+    return day_text(later(begin, -1, str(period)), str(period))
+
+
 def _state(row: Mapping[str, Any], names: Sequence[str], dated: str) -> dict[str, Any]:
     skip = next(name for name in names if name in row)
     out: dict[str, Any] = {}
@@ -243,3 +259,120 @@ def _state(row: Mapping[str, Any], names: Sequence[str], dated: str) -> dict[str
             plain = _text(value)
         out[name] = list(plain) if isinstance(plain, list | tuple) else plain
     return out
+
+
+Row = dict[str, Any]
+
+
+def missing(value: Any) -> bool:
+    """None, NaN, and what other libraries have for it: NaT and NA are not equal to themselves, or cannot say."""
+    if isinstance(value, list | tuple | str):
+        return False
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
+def in_order(series: str, rows: Sequence[Row], layout: Layout, period: str | None) -> tuple[list[Row], Any]:
+    """The rows of a series (of one of its sample paths) by step or date, and these; every step is there once.
+    `period` is the plan's; None where nobody knows it: then dates must at least be evenly apart."""
+    import numpy as np
+
+    where, hint = f"forecasts.{layout.time}", f"Series {series!r}."
+    given = [row[layout.time] for row in rows]
+    if any(missing(x) for x in given):
+        raise InputError(where, "nothing", "every step of a series once", hint=hint)
+    dates = layout.dated and not all(isinstance(x, Real) for x in given)
+    times = _dates(given, layout, where, hint) if dates else _numbers(given, where, hint)
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    if (twice := np.flatnonzero(times[1:] == times[:-1])).size:
+        raise InputError(where, f"{_word(times[twice[0]])} twice", "every step of a series once", hint=hint)
+    if dates:
+        _follow(times, period, where, hint)
+    else:
+        first = times[0] if layout.dated else 1.0  # whole numbers under `ds` may begin anywhere
+        wrong = np.flatnonzero(times != first + np.arange(times.size))
+        if wrong.size:
+            seen, wanted = times[wrong[0]], first + wrong[0]
+            raise InputError(where, f"step {seen:g}", f"step {wanted:g}: every one from {first:g} on", hint=hint)
+    return [rows[i] for i in order], times
+
+
+def check_first(first: Mapping[str, Any], layout: Layout) -> None:
+    """One first date for all series: a forecast that was left over from another day is older than the others."""
+    if not layout.dated or len(set(first.values())) < 2:
+        return
+    usual = max(Counter(first.values()).items(), key=lambda item: (item[1], item[0]))[0]
+    series, seen = next((s, t) for s, t in first.items() if t != usual)
+    raise InputError(
+        f"forecasts.{layout.time}", f"{_word(seen)} as its first", f"{_word(usual)} as in most series",
+        hint=f"Series {series!r}; forecasts of another day go into a request of their own.",
+    )  # fmt: skip
+
+
+def check_dates(series: str, stock: Any, begin: Any, layout: Layout, period: str | None) -> None:
+    """The date of a state, where it has one: the day on which its forecast begins, or one period before."""
+    import numpy as np
+
+    from ucsearch.planner.files.calendar import later
+
+    if not layout.dated or not isinstance(begin, np.datetime64):
+        return
+    where, hint = "states.date", f"Series {series!r}."
+    found = _dates([stock], layout, where, hint)[0]
+    if found == begin or (period not in (None, "any") and later(found, 1, str(period)) == begin):
+        return
+    before = "" if period in (None, "any") else f", or one {period} before"
+    raise InputError(where, _word(found), f"{_word(begin)}, where its forecast begins{before}", hint=hint)
+
+
+def _dates(given: Sequence[Any], layout: Layout, where: str, hint: str) -> Any:
+    import numpy as np
+
+    from ucsearch.planner.files.numbers import date_words, parse_dates
+
+    texts = [_date_text(x) for x in given]
+    found = parse_dates(texts, layout.order, wall_clock=layout.wall_clock)
+    if (odd := np.flatnonzero(np.isnat(found))).size:
+        text = texts[odd[0]]
+        raise InputError(where, repr(text)[:80], date_words(text, layout.order), hint=hint)
+    return found
+
+
+def _date_text(value: Any) -> str:
+    if hasattr(value, "to_timestamp"):  # a pandas Period
+        value = value.to_timestamp()
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _numbers(given: Sequence[Any], where: str, hint: str) -> Any:
+    import numpy as np
+
+    try:
+        return np.array([float(x) for x in given])
+    except (TypeError, ValueError):
+        odd = next(x for x in given if not isinstance(x, Real))
+        raise InputError(where, repr(odd)[:80], "a whole number", hint=hint) from None
+
+
+def _follow(times: Any, period: str | None, where: str, hint: str) -> None:
+    import numpy as np
+
+    from ucsearch.planner.files.calendar import infer_period, is_regular
+
+    if period is not None:
+        wrong, wanted = np.flatnonzero(~is_regular(times, period)), f"one {period} between them"
+    else:
+        gaps = np.diff(times)
+        even = infer_period(times) != "any" or len(set(gaps.tolist())) < 2
+        wrong = np.flatnonzero(gaps != gaps.min()) if not even else np.empty(0, dtype=np.int64)
+        wanted = "dates that are evenly apart"
+    if wrong.size:
+        at = int(wrong[0]) + 1
+        raise InputError(where, f"{_word(times[at])} after {_word(times[at - 1])}", wanted, hint=hint)
+
+
+def _word(time: Any) -> str:
+    return f"{time:g}" if isinstance(time, float) else str(time).removesuffix("T00:00:00")

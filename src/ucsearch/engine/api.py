@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.effort import Engine, Run
 from ucsearch.engine.arrays import Inputs, OutI, Outputs, one_window, read_only
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
 from ucsearch.engine.compiled.engine import Single, ready_kernel, single
 from ucsearch.engine.compiled.engine import run as run_compiled
-from ucsearch.engine.given import (
+from ucsearch.engine.inputs import (
     action_grid,
     branches,
     forecast_arrays,
@@ -30,14 +29,15 @@ from ucsearch.engine.given import (
 )
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plain.faults import TaskFault
-from ucsearch.engine.plain.run import run_window
+from ucsearch.engine.plain.run import run_shared, run_window
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
+from ucsearch.options import Engine, Run
 from ucsearch.policies import MODES, Policy, Settings, resolve
 from ucsearch.reach import Reach
-from ucsearch.task import Task
+from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
 
 __all__ = ["search", "search_again", "search_panel", "thread_count"]
@@ -52,12 +52,12 @@ _PREPARED = 64  # combinations of policy and shapes remembered for a task
 
 
 def search(
-    task: Task,
-    state: Any,
+    task: Task[State, Params],
+    state: State,
     trace: Trace,
     policy: Policy,
     *,
-    params: Any = None,
+    params: Params | None = None,
     actions: ArrayLike | None = None,
     engine: Engine = "auto",
     run: Run | None = None,
@@ -112,13 +112,14 @@ def search_panel(
     stop: Callable[[], bool] | None = None,
     run: Run | None = None,
 ) -> PanelPlan:
-    """Search W windows. `states`: (W, n) array, State of arrays or a sequence of states; `params` and `actions`
-    ((W, m), NaN = unavailable) may differ by window. A broken window has status TASK_ERROR and stops no other.
-    `keep_paths` also keeps the best path of every first action; `progress` is called with windows done. `stop` ends the
-    search when it says so: it is asked between nodes by the plain engine and between chunks of windows by the compiled
-    one, from all threads; windows not done by then have status OUT_OF_TIME. Engine "cuda" runs the compiled kernels on
-    a GPU, where tasks that would not give the same bytes are refused; windows too large for it are done by the CPU.
-    `threads` are cores, all when None. Engine, threads and progress may come with `run`.
+    """Search W windows. `states`: (W, n) array, State of arrays or a sequence of states; a trace of one window may be
+    shared by all of them. `params` and `actions` ((W, m), NaN = unavailable) may differ by window. A broken window has
+    status TASK_ERROR and stops no other. `keep_paths` also keeps the best path of every first action; `progress` is
+    called with windows done. `stop` ends the search when it says so: it is asked between nodes by the plain engine and
+    between chunks of windows by the compiled one, from all threads; windows not done by then have status OUT_OF_TIME.
+    Engine "cuda" runs the compiled kernels on a GPU, where tasks that would not give the same bytes are refused; what
+    is too large for it is done by the CPU. `threads` are cores, all when None. Engine, threads and progress may come
+    with `run`.
     """
     if run is not None:
         engine, threads, progress = run.engine, run.threads, run.progress
@@ -126,9 +127,9 @@ def search_panel(
         raise InputError("task", type(task).__name__, "a uc.Task")
     trace = panel_trace(traces)
     layout, rows = panel_states(task, states, trace.windows)
-    grid = action_grid(task, actions, trace.windows)
+    grid = action_grid(task, actions, len(rows))
     settings = _resolved(policy, task, trace, grid.shape[1])
-    inputs = inputs_of(rows, params_rows(task, params, trace.windows), grid, trace, settings)
+    inputs = inputs_of(rows, params_rows(task, params, len(rows)), grid, trace, settings)
     return _searched(task, trace, policy, settings, layout, inputs, threads, engine, keep_paths, progress, stop)
 
 
@@ -165,8 +166,9 @@ def _searched(
     asked = (policy, task, settings)
     on_device = engine == "cuda"
     kernel = None if on_device else choose_kernel(task, layout, settings, engine, edges_asked(*asked, inputs))
-    outputs = Outputs.empty(trace.windows, inputs.actions.shape[1], settings.depth, keep_paths, branches(settings))
-    bare = unstructured(trace, settings)
+    windows = inputs.windows
+    outputs = Outputs.empty(windows, inputs.actions.shape[1], settings.depth, keep_paths, branches(settings))
+    bare = np.resize(unstructured(trace, settings), windows)
     faults: Faults = {}
 
     def plainly(w: int) -> None:
@@ -174,28 +176,31 @@ def _searched(
 
     if bare.all():
         pass
+    elif kernel is None and not on_device and run_shared(task, settings, layout, inputs, outputs, stop):
+        if progress is not None:
+            progress(windows)
     elif on_device:
         from ucsearch.engine.cuda.engine import Way, run_on_device, take
 
-        left = run_on_device(task, layout, settings, inputs, outputs, Way(count, progress, stop))
+        left = run_on_device(task, layout, settings, inputs.repeated(), outputs, Way(count, progress, stop))
         if left.size:
-            rest = take(inputs, left)
+            rest = take(inputs.repeated(), left)
             kernel = choose_kernel(task, layout, settings, "auto", edges_asked(*asked, rest))
             _rest(task, settings, layout, rest, outputs, left, kernel, count, faults, stop)
     else:
         done = 0
-        while kernel is None and done < trace.windows:
+        while kernel is None and done < windows:
             plainly(done)
             done += 1
             if progress is not None:
                 progress(1)
             if engine == "auto" and settings.algorithm == "closed" and stop is None:
                 # How many states repeat is known once some windows are done. A time budget is not spent on compiling.
-                ahead = int(outputs.out_i[:done, OutI.EXPANSIONS].mean() * (trace.windows - done))
+                ahead = int(outputs.out_i[:done, OutI.EXPANSIONS].mean() * (windows - done))
                 kernel = choose_kernel(task, layout, settings, engine, ahead) if ahead >= WORTH_COMPILING else None
         if kernel is not None:
             faults.clear()
-            run_compiled(kernel, settings, inputs, outputs, plainly, count, _beyond(done, progress), stop)
+            run_compiled(kernel, settings, inputs.repeated(), outputs, plainly, count, _beyond(done, progress), stop)
     for w in np.flatnonzero(bare).tolist():
         outputs.blank(w, Status.NO_STRUCTURE)
     chosen = "cuda" if on_device else "python" if kernel is None else "compiled"

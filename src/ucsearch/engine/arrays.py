@@ -101,11 +101,20 @@ class Inputs(NamedTuple):
     states: Floats  # (W, n)
     params: Floats  # (W or 1, P)
     actions: Floats  # (W or 1, m), NaN unavailable
-    mean: Floats  # (W, H, F)
-    members: Floats  # (W, J, H, F)
+    mean: Floats  # (W or 1, H, F)
+    members: Floats  # (W or 1, J, H, F)
     weights: Floats  # (W or 1, J)
-    q: Floats  # (W, H, m)
-    u: Floats  # (W, H, m)
+    q: Floats  # (W or 1, H, m)
+    u: Floats  # (W or 1, H, m)
+
+    @property
+    def windows(self) -> int:
+        return int(self.states.shape[0])
+
+    def repeated(self) -> Inputs:
+        """With a row of the forecast for every window, where they share one."""
+        rows = (np.repeat(x, self.windows, axis=0) if x.shape[0] == 1 else x for x in self[3:])
+        return self if self.mean.shape[0] == self.windows else Inputs(*self[:3], *map(read_only, rows))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +14,22 @@ from ucsearch.engine.arrays import Inputs, OutF, OutI, Outputs
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import TaskError
-from ucsearch.layout import Layout
+from ucsearch.layout import Layout, own_row
 from ucsearch.policies import Policy, Settings
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["PanelPlan"]
+__all__ = ["PanelPlan", "Start"]
 
 Floats = NDArray[np.float64]
+
+
+class Start(NamedTuple):
+    """Where a window's plan starts, in values that rules take."""
+
+    state: Any
+    params: Any
+    actions: list[float]  # (m,) NaN where unavailable
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +56,33 @@ class PanelPlan:
     def __getitem__(self, w: int) -> Plan:
         if not -len(self) <= w < len(self):
             raise IndexError(f"window {w} of {len(self)}")
-        trace = self.trace.window(w % len(self))
+        trace = self.trace.window(w % len(self) if self.trace.windows > 1 else 0)
         return Plan(
             self.task, trace, self.policy, self.settings, self.layout, self.inputs, self.outputs, w % len(self),
             self.engine, self.faults.get(w % len(self), ""),
         )  # fmt: skip
+
+    def start(self, w: int) -> Start:
+        """State, parameters and actions of window w."""
+        return Start(self._states[w], own_row(self._params, w), own_row(self._actions, w))
+
+    @cached_property
+    def _states(self) -> list[Any]:
+        """Built once for all windows: column by column, which is faster."""
+        columns = [
+            c.tolist() if c.ndim == 1 else map(tuple, c.tolist()) for c in self.layout.columns(self.inputs.states)
+        ]
+        return list(map(self.layout.kind, *columns))
+
+    @cached_property
+    def _params(self) -> list[Any]:
+        layout = self.task.params_layout
+        return [None if layout is None else layout.build(row) for row in self.inputs.params.tolist()]
+
+    @cached_property
+    def _actions(self) -> list[list[float]]:
+        actions: list[list[float]] = self.inputs.actions.tolist()
+        return actions
 
     @property
     def status(self) -> NDArray[np.int64]:
@@ -115,7 +146,7 @@ class PanelPlan:
 
     def frame(self, backend: str = "auto") -> Any:
         """One row per window as a data frame."""
-        from ucsearch.frames import make_frame
+        from ucsearch.formatting import make_frame
 
         names = [s.name.lower() for s in Status]
         return make_frame(

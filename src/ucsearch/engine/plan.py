@@ -18,7 +18,7 @@ from ucsearch.engine.plain.window import Node, Window
 from ucsearch.engine.progress import explain_progress, more_effort
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 from ucsearch.errors import InputError, TaskError
-from ucsearch.figures import figure
+from ucsearch.formatting import figure
 from ucsearch.layout import Layout, own_row
 from ucsearch.policies import MODES, Policy, Settings
 from ucsearch.task import Task
@@ -363,7 +363,7 @@ class Plan:
 
     def frame(self, backend: str = "auto") -> Any:
         """The first-action table as a data frame (polars, pandas or pyarrow, whichever is installed)."""
-        from ucsearch.frames import make_frame
+        from ucsearch.formatting import make_frame
 
         rows = [vars(r) for r in self.first_actions]
         columns = {k: [r[k] for r in rows] for k in rows[0] if k != "path"}

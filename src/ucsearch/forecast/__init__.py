@@ -1,4 +1,4 @@
-"""Small, fast probabilistic forecasters, conformal wrappers and a calibration report."""
+"""Small, fast probabilistic forecasters, recalibration and a calibration report."""
 
 from ucsearch.forecast.auto import Auto
 from ucsearch.forecast.base import (
@@ -10,15 +10,8 @@ from ucsearch.forecast.base import (
 )
 from ucsearch.forecast.bootstrap import MarkovBootstrap
 from ucsearch.forecast.calibration import Calibration, CalibrationReport, calibration_report, crps_ensemble
-from ucsearch.forecast.conformal import (
-    AdaptiveIntervals,
-    Intervals,
-    SplitConformal,
-    adaptive_conformal,
-    conformal_quantile,
-)
+from ucsearch.forecast.cleaning import clip_outliers
 from ucsearch.forecast.naive import SeasonalNaive
-from ucsearch.forecast.outliers import clip_outliers
 from ucsearch.forecast.recalibrate import (
     Archive,
     Correction,
@@ -28,20 +21,17 @@ from ucsearch.forecast.recalibrate import (
     recalibrate_members,
     recalibrate_trace,
 )
-from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths, default_lags
+from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths, UnbiasedRidge, default_lags
 from ucsearch.forecast.smoothing import Smoothing
 from ucsearch.forecast.streams import draw_key, series_stream
-from ucsearch.forecast.unbiased import UnbiasedRidge
 
 __all__ = [
-    "AdaptiveIntervals",
     "Archive",
     "Auto",
     "Calibration",
     "CalibrationReport",
     "Correction",
     "Forecaster",
-    "Intervals",
     "MarkovBootstrap",
     "PathForecast",
     "Recalibration",
@@ -49,12 +39,9 @@ __all__ = [
     "RidgePaths",
     "SeasonalNaive",
     "Smoothing",
-    "SplitConformal",
     "UnbiasedRidge",
-    "adaptive_conformal",
     "calibration_report",
     "clip_outliers",
-    "conformal_quantile",
     "correction_at",
     "corrections",
     "crps_ensemble",

@@ -12,9 +12,9 @@ from ucsearch.errors import InputError
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.bootstrap import MarkovBootstrap
 from ucsearch.forecast.calibration import crps_ensemble
+from ucsearch.forecast.cleaning import stopped_for
+from ucsearch.forecast.ridge import UnbiasedRidge
 from ucsearch.forecast.smoothing import Smoothing
-from ucsearch.forecast.stopped import stopped_for
-from ucsearch.forecast.unbiased import UnbiasedRidge
 
 __all__ = ["Auto"]
 

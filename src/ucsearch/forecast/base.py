@@ -26,10 +26,13 @@ __all__ = [
     "check_history",
     "check_paths",
     "forecast_one",
+    "forecast_paths",
     "forecast_stream",
+    "pair_paths",
     "room_for",
     "walk_forward_cutoffs",
 ]
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,7 +74,7 @@ class PathForecast:
                 raise InputError(f"forecast.{name}", f"shape {array.shape}", f"shape {expected}")
             array.flags.writeable = False
         if self.weights is not None and not abs(float(self.weights.sum()) - 1.0) <= 1e-9:
-            seen = f"a sum of {float(self.weights.sum()):.9g}"
+            seen = f"a sum of {float(self.weights.sum()):.12g}"
             raise InputError("forecast.weights", seen, "weights that sum to 1", hint="Divide them by their sum.")
         self.members.flags.writeable = False
         if not np.isfinite(self.members).all():
@@ -130,7 +133,7 @@ class PathForecast:
 
 
 class SeriesLike(Protocol):
-    """What a forecaster needs of a series; `ucsearch.data.Series` has it."""
+    """What a forecaster needs of a series; `ucsearch.lab.data.Series` has it."""
 
     @property
     def id(self) -> str: ...
@@ -260,3 +263,38 @@ def forecast_stream(
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
+
+
+def forecast_paths(
+    model: Forecaster, y: Floats, marks: NDArray[np.int64], horizon: int, season: int, stream: Any
+) -> Floats:
+    """(T, J, H) paths after each of T cutoffs of a series (n,); of F quantities (n, F), (T, J, H, F), put together as
+    they were in the past."""
+    made = [
+        np.asarray(model.forecast(one, marks, horizon=horizon, season=season, stream=stream).expand().members)
+        for one in (np.ascontiguousarray(y.T) if y.ndim == 2 else (y,))
+    ]
+    if y.ndim == 1:
+        return made[0]
+    return np.stack([pair_paths(x, y[: at + 1]) for x, at in zip(np.stack(made, axis=-1), marks, strict=True)])
+
+
+def pair_paths(paths: Floats, history: Floats) -> Floats:
+    """(J, H, F) paths of F quantities, as they belong together after a history (n, F), oldest first.
+
+    A history too short for two stretches leaves them as they come.
+    """
+    if paths.ndim != 3 or history.ndim != 2 or paths.shape[2] != history.shape[1]:
+        raise InputError("paths", f"shapes {paths.shape} and {history.shape}", "(J, H, F) and (n, F)")
+    count, horizon, fields = paths.shape
+    begins = history.shape[0] - horizon
+    if begins < 2:
+        return paths
+    at = np.linspace(0, begins - 1, count).astype(np.int64)
+    ahead = history[at[:, None] + 1 + np.arange(horizon)].mean(axis=1)  # (J, F)
+    moved = ahead - history[at]
+    out = np.empty_like(paths)
+    for f in range(fields):
+        past, own = np.argsort(moved[:, f], kind="stable"), np.argsort(paths[:, :, f].mean(axis=1), kind="stable")
+        out[past, :, f] = paths[own, :, f]
+    return out

@@ -17,8 +17,15 @@ from ucsearch.errors import InputError
 from ucsearch.forecast.base import PathForecast, check_history, room_for
 from ucsearch.forecast.kernels import ridge_paths
 from ucsearch.forecast.kernels_ensemble import ridge_ensemble
+from ucsearch.forecast.recalibrate import CYCLES, Recalibration, walk_recalibrated
 
-__all__ = ["RidgeEnsemble", "RidgePaths", "default_lags"]
+__all__ = [
+    "RidgeEnsemble",
+    "RidgePaths",
+    "UnbiasedRidge",
+    "default_lags",
+]
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -144,3 +151,40 @@ class RidgeEnsemble(RidgeSettings):
             WARMUP_ROWS, float(self.widen), float(self.floor), stream, members, member_std, mean, std,
         )  # fmt: skip
         return PathForecast(members, mean, std, marks, self.name, "joint", member_std=member_std)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnbiasedRidge:
+    """Joint sample paths of `RidgePaths`, less its own mean error by phase; without a season they are as they were."""
+
+    paths: int = 100  # J
+    floor: float = -math.inf  # no path goes below, for instance 0 for demand
+    cycles: int = CYCLES  # seasons of past errors that are looked back on
+
+    def __post_init__(self) -> None:
+        Recalibration(cycles=self.cycles)
+        self.model()
+
+    @property
+    def name(self) -> str:
+        return "unbiased-ridge"
+
+    def model(self) -> RidgePaths:
+        """The forecaster whose errors are taken off."""
+        return RidgePaths(paths=self.paths, floor=self.floor)
+
+    def min_history(self, season: int) -> int:
+        """As many observations as `RidgePaths` needs."""
+        return self.model().min_history(season)
+
+    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+        """Paths at every cutoff, less the mean error of the same phase so far."""
+        seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
+        how = Recalibration("rolling", season, self.cycles, scale=False, floor=self.floor)
+        model = self.model()
+        if how.active:
+            members = walk_recalibrated(model, seen, marks, how, horizon=horizon, season=season, stream=stream)
+        else:
+            members = model.forecast(seen, marks, horizon=horizon, season=season, stream=stream).members
+        members = np.array(members)
+        return PathForecast(members, members.mean(axis=1), members.std(axis=1), marks, self.name, "joint")

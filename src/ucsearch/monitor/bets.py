@@ -24,11 +24,12 @@ _NOMINAL = 0.95  # the one-sided level at which undercoverage is stated
 LEAST_MEMBERS = 50  # below this ranks are too coarse to see a misfit of the tolerated size
 
 
+NARROW, TOO_LOW, TOO_HIGH = "spread too narrow", "forecasts too low", "forecasts too high"
 # What to do about what a bet says.
 ADVICE = {
-    "spread too narrow": "outcomes fall outside the forecast's range too often; recalibrate it or use a wider one",
-    "forecasts too low": "outcomes are above the forecast too often; refit it, and look for what pushed them up",
-    "forecasts too high": "outcomes are below the forecast too often; refit it, and look for stock-outs",
+    NARROW: "outcomes fall outside the forecast's range too often; recalibrate it or use a wider one",
+    TOO_LOW: "outcomes are above the forecast too often; refit it, and look for what pushed them up",
+    TOO_HIGH: "outcomes are below the forecast too often; refit it, and look for stock-outs",
 }
 
 
@@ -43,8 +44,8 @@ class Bet(NamedTuple):
     def about(self) -> str:
         """What it would mean if this bet wins."""
         if self.shift == 0.0:
-            return "spread too narrow"
-        return "forecasts too low" if self.shift > 0.0 else "forecasts too high"
+            return NARROW
+        return TOO_LOW if self.shift > 0.0 else TOO_HIGH
 
 
 BETS = (

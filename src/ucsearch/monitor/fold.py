@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError
 from ucsearch.monitor.bets import Bet, Watch, chosen_bets, gains, tolerance_of
-from ucsearch.monitor.past import Past
-from ucsearch.monitor.streams import MOST, Stream
+from ucsearch.monitor.streams import MOST, Past, Stream
 
 __all__ = ["Monitor", "Settings", "Status", "Trip"]
 
@@ -106,20 +105,22 @@ class Monitor:
         """The `ranks` of one period's outcomes, (series, low, high) each as `rank_of` has them; returns what tripped or
         was armed again.
 
-        The pool takes their mean gain, which is honest whatever hangs together between the series of one period.
+        The pool takes the mean gain of those that had not tripped before, which is honest whatever hangs together
+        between the series of one period.
         """
         before = len(self.trips)
         seen: set[str] = set()
-        total = [0.0] * len(self._bets)
+        total, count = [0.0] * len(self._bets), 0
         for series, low, high in ranks:
             if not series or series in seen:
                 raise InputError("series", repr(series), "a name, once a period")
             seen.add(series)
             own = gains(low, high, self._tolerance, self._bets)
-            total = [t + x for t, x in zip(total, own, strict=True)]
+            if not self.has_tripped(series):
+                total, count = [t + x for t, x in zip(total, own, strict=True)], count + 1
             self._take(series, own)
-        if seen:
-            self._count(POOL, self._pool, tuple(t / len(seen) for t in total))
+        if count:
+            self._count(POOL, self._pool, tuple(t / count for t in total))
         return tuple(self.trips[before:])
 
     def late(self, series: str, low: float, high: float) -> tuple[Trip, ...]:
@@ -127,6 +128,11 @@ class Monitor:
         before = len(self.trips)
         self.single(series, low, high)
         return tuple(self.trips[before:])
+
+    def has_tripped(self, series: str) -> bool:
+        """Whether a series has tripped and is not armed again yet: then it is not in the pool."""
+        watched = self._series.get(series)
+        return watched is not None and not math.isnan(watched.latched)
 
     def single(self, series: str, low: float, high: float) -> tuple[float, ...]:
         """One outcome for its series alone; returns what the bets gained, of which `pooled` takes the mean."""

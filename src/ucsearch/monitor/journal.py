@@ -69,13 +69,15 @@ class Watched:
         self.ranks.append((low, high))
         before = len(self.monitor.trips)
         if self.open is not None and key > self.open:
-            self.monitor.pooled(tuple(g / self.count for g in self.gained))
+            if self.count:
+                self.monitor.pooled(tuple(g / self.count for g in self.gained))
             self.open = None
+        is_pooled = not self.monitor.has_tripped(series)
         own = self.monitor.single(series, low, high)
         if self.open is None and (not self._last or key > self._last):
             self.open, self.gained, self.count = key, (0.0,) * len(own), 0
             self._last = key
-        if key == self.open:
+        if key == self.open and is_pooled:
             self.gained = tuple(a + b for a, b in zip(self.gained, own, strict=True))
             self.count += 1
         return tuple(self.monitor.trips[before:])

@@ -1,4 +1,4 @@
-"""One stream of ranks and its evidence (Shiryaev-Roberts e-detector with mixed bets).
+"""One stream of ranks and its evidence, and how that went in few numbers (Shiryaev-Roberts e-detector with mixed bets).
 
 `growth <- (growth + 1) * gain` for every bet; evidence is their weighted sum. While the forecast is honest, growth
 minus the number of outcomes is a martingale (with a tolerance a supermartingale), so the chance of a trip at N / alpha
@@ -8,14 +8,17 @@ within N outcomes is at most alpha. Ranks that depend on each other over time br
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ucsearch.monitor.bets import Bet
+from ucsearch.monitor.bets import TOO_HIGH, TOO_LOW, Bet
 
-__all__ = ["MOST", "Stream"]
+__all__ = ["MOST", "POINTS", "Past", "Stream"]
 
 MOST = 1e300  # evidence of a bet
+NONE = 6.0  # evidence that is as good as none
+CLEAR = 10.0  # times as much as that against it
 
 
 @dataclass
@@ -50,13 +53,59 @@ class Stream:
 
     @property
     def about(self) -> str:
-        """What the bets that carry most of the evidence say."""
+        """What is wrong: that the forecasts are too low or too high, where the bets on it have evidence and those on
+        the other direction have none; else what the bets with most of the evidence say. Outcomes far on one side win
+        bets on a wider spread too, so bias comes first."""
+        if not self.count:
+            return ""
         total: dict[str, float] = {}
-        for own in self.growth:
-            for b, r in zip(self.bets, own, strict=True):
-                total[b.about] = total.get(b.about, 0.0) + b.weight * r
-        return max(total, key=lambda word: total[word]) if self.count else ""
+        weight: dict[str, float] = {}
+        for b, *grown in zip(self.bets, *self.growth, strict=True):
+            total[b.about] = total.get(b.about, 0.0) + b.weight * math.fsum(grown) / self.lags
+            weight[b.about] = weight.get(b.about, 0.0) + b.weight
+        for word, other in ((TOO_LOW, TOO_HIGH), (TOO_HIGH, TOO_LOW)):
+            if word in total:
+                against = total[other] / weight[other]
+                if against <= NONE and total[word] / weight[word] >= CLEAR * max(1.0, against):
+                    return word
+        return max(total, key=lambda word: total[word])
 
     def reset(self) -> None:
         """No evidence, as if no outcome had come."""
         self.count, self.growth = 0, [[0.0] * len(self.bets) for _ in range(self.lags)]
+
+
+POINTS = 120  # points; a multiple of two, because they are joined in pairs
+
+
+class Past:
+    """Evidence after each outcome. Once there are `POINTS` points every two become one, which keeps the larger."""
+
+    __slots__ = ("_free", "points", "width")
+
+    def __init__(self) -> None:
+        self.points = array("f")  # most evidence of `width` outcomes each; a picture needs no more digits
+        self.width = 1
+        self._free = 0  # outcomes that the last point still takes
+
+    def add(self, evidence: float) -> None:
+        value = min(evidence, 3e38)
+        if self._free:
+            self._free -= 1
+            if value > self.points[-1]:
+                self.points[-1] = value
+            return
+        if len(self.points) == POINTS:
+            old = self.points
+            self.points = array("f", map(max, old[::2], old[1::2]))
+            self.width *= 2
+        self.points.append(value)
+        self._free = self.width - 1
+
+    def curve(self) -> tuple[tuple[float, float], ...]:
+        """(number of the outcome, evidence), oldest first; a point is the most of its outcomes."""
+        points, width, free = array("f", self.points), self.width, self._free
+        numbers = [float((i + 1) * width) for i in range(len(points))]
+        if numbers:
+            numbers[-1] -= free
+        return tuple(zip(numbers, points, strict=True))

@@ -1,1 +1,1 @@
-"""Where older records find their tasks (`objects`). Everything else is in `ucsearch.pipeline`."""
+"""Where older records find their tasks (`objects`). Everything else is in `ucsearch.planner`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ucsearch.task import Task
-from ucsearch.tasks.address import named_task
+from ucsearch.tasks.registry import named_task
 
 
 def __getattr__(name: str) -> Task:

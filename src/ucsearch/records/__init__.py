@@ -5,8 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ucsearch.records.audit import AuditLog
-from ucsearch.records.blobs import blob_id, blob_ref, decode_array, decode_floats, encode_array
+from ucsearch.records.arrays import blob_id, blob_ref, decode_array, decode_floats, encode_array
 from ucsearch.records.canonical import (
     decode_number,
     digest,
@@ -15,10 +14,10 @@ from ucsearch.records.canonical import (
     record_id,
     seal,
 )
-from ucsearch.records.chain import ChainReport, Checkpoint, Row
-from ucsearch.records.entries import Effective, Entry, RequestTaken, Sealed
+from ucsearch.records.chain import ChainReport, Checkpoint
+from ucsearch.records.entries import Effective, Entry, Request, RequestTaken, Row, Sealed
+from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.requests import Request
 
 __all__ = [
     "AuditLog",
@@ -47,13 +46,13 @@ __all__ = [
 
 
 if TYPE_CHECKING:
-    from ucsearch.records.decisions import decision_record
+    from ucsearch.records.record import decision_record
 else:
 
     def __getattr__(name: str) -> Any:
         """Loaded when asked for: who reads records need not load what makes decisions."""
         if name != "decision_record":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from ucsearch.records.decisions import decision_record
+        from ucsearch.records.record import decision_record
 
         return decision_record

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ucsearch.errors import RecordError
-from ucsearch.records.audit import AuditLog
+from ucsearch.records.address import copy_log
 from ucsearch.records.chain import ChainReport, Checkpoint
 from ucsearch.records.files import new_file, sync_folder
-from ucsearch.records.place import copy_log
-from ucsearch.records.reader import AuditReader, find_head
-from ucsearch.records.rotation import next_name, opening
-from ucsearch.records.store import check_links, dial, explain, tail
+from ucsearch.records.log import AuditLog
+from ucsearch.records.log_chain import opening
+from ucsearch.records.reader import AuditReader
+from ucsearch.records.rotation import next_name
+from ucsearch.records.sqlite import check_links, dial, explain
 
 __all__ = ["Copied", "backup", "backup_database", "restore"]
 
@@ -45,7 +46,7 @@ def backup(
     """Copy a log, with every decision that was acknowledged before the call, to a new file."""
     source, target = Path(log), Path(to)
     _check_target(source, target, replace)
-    with AuditReader(source, timeout_s=timeout_s) as reader:
+    with AuditReader(source, timeout_s=timeout_s, single=True) as reader:
         before = reader.checkpoint()
         part = _copied(source, target, timeout_s)
         try:
@@ -53,7 +54,7 @@ def backup(
                 report = copy.verify(before)
                 _right(report, f"{source}: the copy is not right")
             # What the copy has beyond that was appended while it was made, to the same chain.
-            if find_head(reader, report.count) != report.head:
+            if reader.head_after(report.count) != report.head:
                 raise RecordError(f"{source}: the copy's last entry is not the log's")
             return _placed(part, target, report, replace)
         except BaseException:
@@ -68,7 +69,7 @@ def backup_database(address: str, to: str | os.PathLike[str]) -> Copied:
     part = _part(target)
     try:
         copy_log(address, part)
-        with AuditLog(part) as log:
+        with AuditLog(part, single=True) as log:
             log.settle()
         with _still(part, 5.0) as made:
             report = made.verify()
@@ -89,9 +90,9 @@ def restore(
     """Put a copy in a log's place, where there must be nothing; it is checked first, against a checkpoint if given."""
     source, target = Path(copy), Path(log)
     _check_target(source, target, replace=False)
-    with AuditReader(source, timeout_s=timeout_s) as reader:
+    with AuditReader(source, timeout_s=timeout_s, single=True) as reader:
         _right(reader.verify(checkpoint), f"{source}: not restored")
-        first = opening(reader)
+        first = opening(reader.store)
         if first is not None and first["previous"] == target.name:
             raise RecordError(
                 f"{target}: the copy is of the file after that one; restore it as {next_name(target).name}, and name "
@@ -153,7 +154,7 @@ def _remove(part: Path) -> None:
 def _source(source: Path, timeout_s: float) -> sqlite3.Connection:
     connection = dial(source, "mode=ro", timeout_s)
     try:
-        tail(connection)
+        connection.execute("SELECT 1 FROM entries LIMIT 1").fetchone()
     except sqlite3.OperationalError:  # on a read-only medium, where an empty write-ahead log needs no index
         connection.close()
         return dial(source, "mode=ro&immutable=1", timeout_s)
@@ -161,7 +162,7 @@ def _source(source: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 def _still(part: Path, timeout_s: float) -> AuditReader:
-    return AuditReader(part, timeout_s=timeout_s)
+    return AuditReader(part, timeout_s=timeout_s, single=True)
 
 
 def _right(report: ChainReport, text: str) -> None:

@@ -11,46 +11,30 @@ tail is missing, or that everything was recomputed after an edit, shows only aga
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ucsearch.errors import RecordError
-from ucsearch.records.blobs import blob_id, blob_shape
+from ucsearch.records.arrays import blob_id, blob_shape
 from ucsearch.records.canonical import canonical, digest, digest_bytes, loads, seal_bytes
+from ucsearch.records.entries import NOTHING, Erased, Row, blob_refs, check_members, is_count, target_of
 from ucsearch.records.files import read_whole, whole_file
-from ucsearch.records.requests import check_request
 
 __all__ = [
     "GENESIS",
-    "OVERRIDE_SCHEMA",
-    "ROW_OVERRIDE_SCHEMA",
     "ChainReport",
     "Checkpoint",
-    "Row",
-    "Target",
-    "blob_refs",
-    "check_members",
+    "begun_with",
     "check_rows",
     "entry_digest",
     "next_head",
-    "target_of",
 ]
 
-# Outcomes, controls and monitors are the service's: reports of what came of a decision, pauses, and the calibration
-# monitor's events. A rotation links a log's files. An allocation shares a limit among decisions.
-KINDS = ("decision", "override", "refusal", "outcome", "control", "monitor", "segment", "allocation", "rotation")
-OVERRIDE_SCHEMA = "ucsearch.override/2"
-ROW_OVERRIDE_SCHEMA = "ucsearch.row-override/1"  # of a segment's row
-_TARGETS = ("decision", "refusal")
 CHECKPOINT_SCHEMA = "ucsearch.checkpoint/1"
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
-# In canonical JSON quotes inside strings are escaped, so these bytes can only be a member named $blob.
-_REF_KEY = b'"$blob":'
-_REF = re.compile(rb'\{"\$blob":"([0-9a-f]{64})"\}')
 
 
 def entry_digest(body: bytes) -> str:
@@ -66,25 +50,6 @@ GENESIS = digest_bytes(b"", "audit-genesis/1")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One stored entry."""
-
-    seq: int  # 1, 2, 3, ... without gaps
-    id: str  # of the record
-    digest: str  # SHA-256 of the record under its domain, hex
-    head: str  # of the chain after it, hex
-    written_at: str | None  # by the log's clock; not part of the record
-    body: bytes  # canonical JSON
-
-    @property
-    def record(self) -> dict[str, Any]:
-        record = loads(self.body)
-        if not isinstance(record, dict):
-            raise RecordError(f"entry {self.seq}: saw a {type(record).__name__}, expected an object")
-        return record
-
-
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """How far the log had come: kept elsewhere, it pins every entry up to `count`.
 
@@ -97,13 +62,13 @@ class Checkpoint:
     marks: tuple[tuple[int, str], ...] = ()  # ascending (count, head), all below `count`
 
     def __post_init__(self) -> None:
-        if not _is_count(self.count) or not _is_hex(self.head):
+        if not is_count(self.count) or not _is_hex(self.head):
             raise RecordError(f"checkpoint: saw count {self.count!r} and head {self.head!r}")
         if self.count == 0 and self.head != GENESIS:
             raise RecordError("checkpoint: count 0 with a head that is not the empty log's")
         last = 0
         for count, head in self.marks:
-            if not _is_count(count) or not last < count < self.count or not _is_hex(head):
+            if not is_count(count) or not last < count < self.count or not _is_hex(head):
                 raise RecordError(f"checkpoint: mark {count!r} is malformed or out of order")
             last = count
 
@@ -135,10 +100,6 @@ class Checkpoint:
     def _content(self) -> dict[str, Any]:
         marks = [[count, head] for count, head in self.marks]
         return {"schema": CHECKPOINT_SCHEMA, "count": self.count, "head": self.head, "marks": marks}
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53
 
 
 def _is_hex(value: object) -> bool:
@@ -186,112 +147,49 @@ FAULTS = {
 }
 
 
-def blob_refs(body: bytes) -> tuple[str, ...]:
-    """Ids of the blobs that a canonical record refers to, in order, each once."""
-    # After a backslash they end a longer key that has a quote in it.
-    members = body.count(_REF_KEY) - body.count(b"\\" + _REF_KEY)
-    if not members:
-        return ()
-    found = _REF.findall(body)
-    if len(found) != members:
-        raise RecordError('record: a "$blob" member must be alone in its object and hold 64 hex digits')
-    return tuple(dict.fromkeys(name.decode("ascii") for name in found))
-
-
-def check_members(record: Mapping[str, Any]) -> None:
-    """What every record must say about itself, and what an override must say besides."""
-    schema, kind = record.get("schema"), record.get("kind")
-    if not isinstance(schema, str) or not schema:
-        raise RecordError(f"record.schema: saw {schema!r}, expected the schema's name")
-    if kind not in KINDS:
-        raise RecordError(f"record.kind: saw {kind!r}, expected one of {', '.join(KINDS)}")
-    if "request" in record:
-        check_request(record["request"])
-    if kind == "override":
-        _check_override(record, schema)
-    elif kind == "outcome":
-        _check_text(record, "decision", "outcome")
-
-
-def _check_override(record: Mapping[str, Any], schema: str) -> None:
-    for field in ("who", "why", "overrides"):
-        _check_text(record, field, "override")
-    action = record.get("action")
-    if schema not in (
-        OVERRIDE_SCHEMA,
-        ROW_OVERRIDE_SCHEMA,
-    ):  # as format 1 had them: whoever wrote them vouched for them
-        if (feasible := record.get("feasible")) is not True:
-            raise RecordError(f"override.feasible: saw {feasible!r}; only a feasible replacement is recorded")
-        if action in (None, ""):
-            raise RecordError("override.action: missing, expected the replacement action")
-        return
-    number = isinstance(action, int | float) and not isinstance(action, bool) and math.isfinite(action)
-    if "action" not in record or not (action is None or number):
-        raise RecordError(f"override.action: saw {action!r}, expected a finite number, or null to withdraw")
-    if not _is_count(record.get("entry")) or not isinstance(record.get("off_grid"), bool):
-        raise RecordError("override: without the number of the entry it replaces, or without off_grid")
-
-
-def _check_text(record: Mapping[str, Any], field: str, kind: str) -> None:
-    value = record.get(field)
-    if not isinstance(value, str) or not value.strip():
-        raise RecordError(f"{kind}.{field}: saw {value!r}, expected text")
-
-
-class Target(NamedTuple):
-    """The entry that an override or an outcome is about."""
-
-    field: str
-    id: str
-    entry: int | None  # its number; None in records of format 1, where an id was in the log once
-    kinds: tuple[str, ...] = _TARGETS
-
-    def problem(self, found: tuple[int, bytes] | None, before: int) -> str:
-        """What is wrong with the entry found for it; empty if nothing is."""
-        if found is None or found[0] >= before:
-            return f"no decision {self.id} in the log before it"
-        kind = loads(found[1]).get("kind")
-        return "" if kind in self.kinds else f"{self.id} is of kind {kind!r}, expected a {' or a '.join(self.kinds)}"
-
-
-def target_of(record: Mapping[str, Any]) -> Target | None:
-    field = {"override": "overrides", "outcome": "decision"}.get(record["kind"])
-    if field is None or "log" in record:  # what it is about is in an earlier file of the log
+def begun_with(row: Row) -> tuple[int, str] | None:
+    """Number and head of the entry before a log's first one, where that says which file it goes on from."""
+    if row.seq == 1:
+        return 0, GENESIS
+    try:
+        record = row.record
+    except RecordError:
         return None
-    entry = record.get("entry")
-    kinds = ("segment",) if record.get("schema") == ROW_OVERRIDE_SCHEMA else _TARGETS
-    return Target(f"{record['kind']}.{field}", record[field], entry if isinstance(entry, int) else None, kinds)
-
-
-Find = Callable[[str, int | None], tuple[int, bytes] | None]
+    opened = (record.get("kind"), record.get("event"), record.get("count")) == ("rotation", "opened", row.seq - 1)
+    return (row.seq - 1, record["head"]) if opened and _is_hex(record.get("head")) else None
 
 
 def check_rows(
     rows: Iterable[Row],
     checkpoint: Checkpoint | None,
     blob: Callable[[str], bytes | None],
-    find: Find,
+    entry: Callable[[str, int], Row | None],
+    erased: Mapping[int, Erased] | None = None,
 ) -> ChainReport:
     """Follow the chain from its first entry and stop at the first entry that is not right.
 
-    `blob` returns a stored blob; `find` returns number and body of the entry with an id, and a number if one is given.
+    `blob` returns a stored blob, `entry` the entry with an id and a number; `erased` says of which entries the content
+    was taken away, and by which entry. Where older files were moved away the chain begins with what the first entry
+    says of them.
     """
     pins = {} if checkpoint is None else {**dict(checkpoint.marks), checkpoint.count: checkpoint.head}
     count, head, pinned = 0, GENESIS, 0
-    seen_blobs: set[str] = set()
+    content = _Content(blob, entry, erased or {})
 
     def fault(kind: str, bad: tuple[int, int], name: str | None, detail: str) -> ChainReport:
         where = f"entry {bad[0]}" if bad[0] == bad[1] else f"one of entries {bad[0]} to {bad[1]}"
         return ChainReport(count, head, kind, bad, name, f"{where}: {detail}", checkpoint)
 
-    for row in rows:
+    for place, row in enumerate(rows):
+        if place == 0 and (begun := begun_with(row)) is not None:
+            count, head = begun
+            content.before = pinned = count
         n = count + 1
         if row.seq != n:
             if row.seq < n:
                 return fault("unchained", (n, n), row.id, f"is numbered {row.seq}")
             return fault("missing", (n, n), None, f"is missing; the next one present is entry {row.seq}")
-        if problem := _row_problem(row, head, blob, find, seen_blobs):
+        if problem := content.problem(row, head):
             return fault(problem[0], (n, n), row.id, problem[1])
         if (pin := pins.get(n)) is not None:
             if pin != row.head:
@@ -306,52 +204,74 @@ def check_rows(
     return ChainReport(count, head, against=checkpoint)
 
 
-def _row_problem(
-    row: Row,
-    head: str,
-    blob: Callable[[str], bytes | None],
-    find: Find,
-    seen_blobs: set[str],
-) -> tuple[str, str] | None:
-    # Strict tables keep their types only while their schema is left alone.
-    texts = (row.id, row.digest, row.head, "" if row.written_at is None else row.written_at)
-    if not isinstance(row.body, bytes) or not all(isinstance(text, str) for text in texts):
-        return "edited", "a column holds a value of another type"
-    if row.digest != entry_digest(row.body):
-        return "edited", "its content does not match its digest"
-    if row.head != next_head(head, row.seq, row.digest, row.written_at):
-        return "unchained", "does not follow from the entry before it"
-    try:
-        record = row.record
-        name, body = seal_bytes(record)
-        check_members(record)
-        refs = blob_refs(row.body)
-    except RecordError as error:
-        return "malformed", str(error)
-    if body != row.body and name == record.get("id"):
-        return "malformed", "its content is not in canonical form"
-    if body != row.body or name != row.id:
-        return "edited", "its content does not match its id"
-    if (target := target_of(record)) is not None:
+class _Content:
+    """What entries say, held against their digests, their ids, and the entries and blobs that they name."""
+
+    def __init__(
+        self, blob: Callable[[str], bytes | None], entry: Callable[[str, int], Row | None], erased: Mapping[int, Erased]
+    ) -> None:
+        self.blob, self.entry, self.erased = blob, entry, erased
+        self.before = 0  # entries of files that are not there
+        self.seen: set[str] = set()  # blobs
+
+    def problem(self, row: Row, head: str) -> tuple[str, str] | None:
+        # Strict tables keep their types only while their schema is left alone.
+        texts = (row.id, row.digest, row.head, "" if row.written_at is None else row.written_at)
+        if not isinstance(row.body, bytes) or not all(isinstance(text, str) for text in texts):
+            return "edited", "a column holds a value of another type"
+        erased = self.erased.get(row.seq)
+        if erased is not None and (erased.digest != row.digest or erased.by <= row.seq):
+            return "edited", f"entry {erased.by} says that another content was taken away"
+        is_gone = erased is not None and erased.left is None
+        left = row.digest if erased is None else erased.left
+        if (row.body != NOTHING) if is_gone else (entry_digest(row.body) != left):
+            return "edited", "its content does not match its digest"
+        if row.head != next_head(head, row.seq, row.digest, row.written_at):
+            return "unchained", "does not follow from the entry before it"
+        if is_gone:
+            return None
         try:
-            wrong = target.problem(find(target.id, target.entry), row.seq)
+            record = row.record
+            name, body = seal_bytes(record)
+            check_members(record)
+            refs = blob_refs(row.body)
+        except RecordError as error:
+            return "malformed", str(error)
+        if erased is not None:  # what is left has the id of the whole record
+            name, body = str(record.get("id")), canonical(record)
+        if body != row.body and name == record.get("id"):
+            return "malformed", "its content is not in canonical form"
+        if body != row.body or name != row.id:
+            return "edited", "its content does not match its id"
+        if (record["kind"], record.get("event")) == ("rotation", "opened") and begun_with(row) != (row.seq - 1, head):
+            return "unchained", "does not follow from the file before it"
+        if wrong := self._target_problem(record, row.seq):
+            return "malformed", wrong
+        return next((("blob", wrong) for ref in refs if (wrong := self._blob_problem(ref))), None)
+
+    def _target_problem(self, record: Mapping[str, Any], seq: int) -> str:
+        target = target_of(record)
+        if target is None or target.entry <= self.before or target.entry in self.erased:
+            return ""
+        try:
+            wrong = target.problem(self.entry(target.id, target.entry), seq)
         except (RecordError, AttributeError) as error:
             wrong = str(error)
-        if wrong:
-            return "malformed", f"{target.field}: {wrong}"
-    for ref in refs:
-        if ref in seen_blobs:
-            continue
-        data = blob(ref)
+        return f"{target.field}: {wrong}" if wrong else ""
+
+    def _blob_problem(self, ref: str) -> str:
+        if ref in self.seen:
+            return ""
+        data = self.blob(ref)
         if data is None:
-            return "blob", f"its blob {ref} is missing"
+            return f"its blob {ref} is missing"
         if blob_id(data) != ref:
-            return "blob", f"its blob {ref} was altered"
+            return f"its blob {ref} was altered"
         try:
             blob_shape(data)
         except RecordError as error:
-            return "blob", f"its blob {ref} is malformed: {error}"
-        if len(seen_blobs) >= 200_000:  # only saves hashing twice; must not grow with the log
-            seen_blobs.clear()
-        seen_blobs.add(ref)
-    return None
+            return f"its blob {ref} is malformed: {error}"
+        if len(self.seen) >= 200_000:  # only saves hashing twice; must not grow with the log
+            self.seen.clear()
+        self.seen.add(ref)
+        return ""

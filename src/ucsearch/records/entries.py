@@ -1,35 +1,274 @@
-"""What goes into the audit log and what comes back: checked drafts, receipts, refusals, and the action that counts."""
+"""What goes into the audit log and what comes back: requests, checked drafts, receipts, rows, the action that counts.
+
+Two equal decisions are two releases and two entries. A caller that was cut off before its receipt asks again under the
+same request; the log then returns the entry it has. Only key and item decide about that; the rest are words.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.blobs import blob_id, blob_shape
-from ucsearch.records.canonical import seal_bytes
-from ucsearch.records.chain import Row, Target, blob_refs, check_members, target_of
-from ucsearch.records.requests import Request, check_request
+from ucsearch.records.arrays import blob_id, blob_shape
+from ucsearch.records.canonical import loads, seal_bytes
 
 __all__ = [
+    "ERASURE_SCHEMA",
     "JUDGED",
+    "NOTHING",
+    "OVERRIDE_SCHEMA",
+    "ROW_OVERRIDE_SCHEMA",
+    "AlteredEntry",
     "Draft",
     "Effective",
     "Entry",
+    "Erased",
     "LogClosed",
+    "NoEntry",
+    "Request",
     "RequestTaken",
+    "Row",
     "RowOf",
     "Sealed",
+    "Target",
+    "Under",
+    "as_request",
+    "blob_refs",
     "check_blobs",
+    "check_members",
+    "check_request",
     "check_texts",
     "draft_of",
     "effective_of",
-    "is_of",
+    "erased_by",
+    "erased_of",
+    "is_count",
+    "target_of",
     "time_text",
 ]
+
+
+# Outcomes, controls and monitors are the service's: reports of what came of a decision, pauses, and the calibration
+# monitor's events. A rotation links a log's files. An allocation shares a limit among decisions. An erasure says which
+# entries' content was taken away.
+KINDS = (
+    "decision", "override", "refusal", "outcome", "control", "monitor", "segment", "allocation", "rotation", "erasure",
+)  # fmt: skip
+OVERRIDE_SCHEMA = "ucsearch.override/1"
+ROW_OVERRIDE_SCHEMA = "ucsearch.row-override/1"  # of a segment's row
+ERASURE_SCHEMA = "ucsearch.erasure/1"
+NOTHING = b"{}"  # the body of an entry whose content was deleted
+_TARGETS = ("decision", "refusal")
+# In canonical JSON quotes inside strings are escaped, so these bytes can only be a member named $blob.
+_REF_KEY = b'"$blob":'
+_REF = re.compile(rb'\{"\$blob":"([0-9a-f]{64})"\}')
+_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DOMAIN = b"ucsearch/request/1\0"
+_MOST_ITEMS = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One item of one request; the member `request` of its record."""
+
+    key: str  # SHA-256 of whatever names the request: 64 hex digits
+    item: int = 0  # its place among the request's items
+    body: str = ""  # SHA-256 of what was asked, "" when nobody kept it
+    by: str = ""  # who asked
+
+    def __post_init__(self) -> None:
+        check_request(self.content())
+
+    @classmethod
+    def named(cls, text: str, *, by: str = "") -> Request:
+        """The request that this text names."""
+        if not isinstance(text, str) or not text:
+            raise InputError("request", repr(text), "a text that names the request")
+        return cls(hashlib.sha256(_DOMAIN + text.encode("utf-8", "surrogatepass")).hexdigest(), by=by)
+
+    def at(self, offset: int) -> Request:
+        """The item so many places further on."""
+        return replace(self, item=self.item + offset) if offset else self
+
+    def content(self) -> dict[str, Any]:
+        """As its record holds it."""
+        words = {name: value for name, value in (("body", self.body), ("by", self.by)) if value}
+        return {"key": self.key, "item": self.item, **words}
+
+
+@dataclass(frozen=True, slots=True)
+class Under:
+    """Under which plan of a service a decision was made, and until when it may be followed: words of its record."""
+
+    plan: str
+    valid_until: str  # ISO time with its offset; "" when there is no end
+
+    def content(self) -> dict[str, str]:
+        return {"plan": self.plan, "valid_until": self.valid_until}
+
+
+def as_request(request: Request | str | None) -> Request | None:
+    return Request.named(request) if isinstance(request, str) else request
+
+
+def check_request(content: Any) -> tuple[str, int]:
+    """Key and item of a record's `request`; anything else than its four members is refused."""
+    if not isinstance(content, Mapping):
+        raise RecordError(f"record.request: saw a {type(content).__name__}, expected an object")
+    if odd := sorted(set(content) - {"key", "item", "body", "by"}):
+        raise RecordError(f"record.request.{odd[0]}: an unknown member")
+    key, item = content.get("key"), content.get("item")
+    for name in ("key", "body"):
+        value = content.get(name, key)
+        if not isinstance(value, str) or _HEX.fullmatch(value) is None:
+            raise RecordError(f"record.request.{name}: saw {value!r}, expected 64 hex digits")
+    if type(item) is not int or not 0 <= item <= _MOST_ITEMS:
+        raise RecordError(f"record.request.item: saw {item!r}, expected a number from 0")
+    if not isinstance(content.get("by", ""), str):
+        raise RecordError(f"record.request.by: saw {content['by']!r}, expected text")
+    return str(key), item
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One stored entry."""
+
+    seq: int  # 1, 2, 3, ... without gaps
+    id: str  # of the record
+    digest: str  # SHA-256 of the record under its domain, hex
+    head: str  # of the chain after it, hex
+    written_at: str | None  # by the log's clock; not part of the record
+    body: bytes  # canonical JSON
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Its content; empty where that was deleted."""
+        record = loads(self.body)
+        if not isinstance(record, dict):
+            raise RecordError(f"entry {self.seq}: saw a {type(record).__name__}, expected an object")
+        return record
+
+
+def blob_refs(body: bytes) -> tuple[str, ...]:
+    """Ids of the blobs that a canonical record refers to, in order, each once."""
+    # After a backslash they end a longer key that has a quote in it.
+    members = body.count(_REF_KEY) - body.count(b"\\" + _REF_KEY)
+    if not members:
+        return ()
+    found = _REF.findall(body)
+    if len(found) != members:
+        raise RecordError('record: a "$blob" member must be alone in its object and hold 64 hex digits')
+    return tuple(dict.fromkeys(name.decode("ascii") for name in found))
+
+
+def check_members(record: Mapping[str, Any]) -> None:
+    """What every record must say about itself, and what an override must say besides."""
+    schema, kind = record.get("schema"), record.get("kind")
+    if not isinstance(schema, str) or not schema:
+        raise RecordError(f"record.schema: saw {schema!r}, expected the schema's name")
+    if kind not in KINDS:
+        raise RecordError(f"record.kind: saw {kind!r}, expected one of {', '.join(KINDS)}")
+    if "request" in record:
+        check_request(record["request"])
+    if kind == "override":
+        _check_override(record)
+    elif kind == "erasure":
+        _check_erasure(record)
+    elif kind == "outcome":
+        _check_text(record, "decision", "outcome")
+        if not is_count(record.get("entry")):
+            raise RecordError("outcome: without the number of the entry it is about")
+
+
+def _check_override(record: Mapping[str, Any]) -> None:
+    for field in ("who", "why", "overrides"):
+        _check_text(record, field, "override")
+    action = record.get("action")
+    numbers = action if isinstance(action, list) and action else [action]
+    fine = all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in numbers)
+    if "action" not in record or not (action is None or fine):
+        raise RecordError(f"override.action: saw {action!r}, expected finite numbers, or null to withdraw")
+    if not is_count(record.get("entry")) or not isinstance(record.get("off_grid"), bool):
+        raise RecordError("override: without the number of the entry it replaces, or without off_grid")
+
+
+def _check_erasure(record: Mapping[str, Any]) -> None:
+    for field in ("by", "why"):
+        _check_text(record, field, "erasure")
+    try:
+        found = erased_of(record, 0)
+    except (KeyError, TypeError, ValueError):
+        found = {}
+    if not found or len(found) != len(record["entries"]):
+        raise RecordError("erasure.entries: expected some entries, each once, with number, digest and what is left")
+
+
+def is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53
+
+
+def _check_text(record: Mapping[str, Any], field: str, kind: str) -> None:
+    value = record.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise RecordError(f"{kind}.{field}: saw {value!r}, expected text")
+
+
+class Target(NamedTuple):
+    """The entry that an override or an outcome is about."""
+
+    field: str
+    id: str
+    entry: int  # its number
+    kinds: tuple[str, ...] = _TARGETS
+
+    def problem(self, found: Row | None, before: int) -> str:
+        """What is wrong with the entry found for it; empty if nothing is."""
+        if found is None or found.seq >= before:
+            return f"no decision {self.id} in the log before it"
+        kind = found.record.get("kind")
+        return "" if kind in self.kinds else f"{self.id} is of kind {kind!r}, expected a {' or a '.join(self.kinds)}"
+
+
+def target_of(record: Mapping[str, Any]) -> Target | None:
+    field = {"override": "overrides", "outcome": "decision"}.get(record["kind"])
+    if field is None:
+        return None
+    kinds = ("segment",) if record.get("schema") == ROW_OVERRIDE_SCHEMA else _TARGETS
+    return Target(f"{record['kind']}.{field}", record[field], record["entry"], kinds)
+
+
+class Erased(NamedTuple):
+    """What an erasure says of an entry."""
+
+    digest: str  # of the whole entry
+    left: str | None  # digest of what is left in its place; None: nothing is, the body is `NOTHING`
+    by: int  # number of the erasure's entry
+
+
+def erased_of(record: Mapping[str, Any], by: int) -> dict[int, Erased]:
+    """By number, what an erasure takes away."""
+    found: dict[int, Erased] = {}
+    for one in record["entries"]:
+        digests = (one["digest"], one["digest"] if one["left"] is None else one["left"])
+        if not is_count(one["entry"]) or not all(_HEX.fullmatch(digest) for digest in digests):
+            raise ValueError(one)
+        found[one["entry"]] = Erased(one["digest"], one["left"], by)
+    return found
+
+
+def erased_by(erasures: Iterable[Row]) -> dict[int, Erased]:
+    """By number, what these entries, in order, have taken away; of an entry that was erased twice the last counts."""
+    found: dict[int, Erased] = {}
+    for row in erasures:
+        found |= erased_of(row.record, row.seq)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +293,14 @@ class RequestTaken(RecordError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.entry,)
+
+
+class NoEntry(RecordError):
+    """There is no such entry, or more than one."""
+
+
+class AlteredEntry(RecordError):
+    """An entry or a blob is not what was recorded."""
 
 
 class LogClosed(RecordError):
@@ -135,13 +382,6 @@ def _with_nul(value: Any, path: str) -> str:
     else:
         return path if isinstance(value, str) and "\0" in value else ""
     return next((found for item, where in items if (found := _with_nul(item, where))), "")
-
-
-def is_of(row: Row, wanted: Mapping[str, str]) -> bool:
-    """Whether an entry that SQLite found has these members: of a name with a NUL it compares what stands before it."""
-    if _NUL not in row.body:
-        return True
-    return all(row.record.get(name) == value for name, value in wanted.items() if name in ("series", "plan"))
 
 
 def check_blobs(blobs: dict[str, bytes], drafts: Sequence[Draft]) -> None:

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from ucsearch.errors import RecordError
-from ucsearch.records.canonical import canonical
-from ucsearch.records.chain import Row
+from ucsearch.records.canonical import canonical, decode_number
+from ucsearch.records.entries import Effective, Row
 from ucsearch.records.files import whole_file
 
 __all__ = ["jsonl_line", "write_jsonl", "write_parquet"]
 
 Inline = Callable[[Row], Mapping[str, bytes]]
+Counting = Callable[[Sequence[Row]], Mapping[int, Effective]]
 _GROUP = 10_000  # entries per Parquet row group
 
 
@@ -51,7 +52,10 @@ def write_jsonl(path: str | os.PathLike[str], rows: Iterable[Row], previous: str
     return count
 
 
-def write_parquet(path: str | os.PathLike[str], rows: Iterable[Row], previous: str, inline: Inline | None) -> int:
+def write_parquet(
+    path: str | os.PathLike[str], rows: Iterable[Row], previous: str, inline: Inline | None, counting: Counting
+) -> int:
+    """As `write_jsonl`; `counting` tells what counts of decisions and refusals, overrides after the last row too."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -63,6 +67,8 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterable[Row], previous: s
         [
             ("seq", pa.int64()),
             *((name, text) for name in _TEXTS),
+            ("effective_action", pa.float64()),  # of a decision: what counts, an override's where there is one
+            ("overridden_by", pa.int64()),  # the number of that override
             ("record", text),
             ("blobs", pa.list_(pa.struct([("id", text), ("data", pa.binary())]))),
         ]
@@ -70,8 +76,10 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterable[Row], previous: s
     count = 0
     source = _with_previous(rows, previous)
     with whole_file(path, private=True) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while group := [_parquet_row(row, before, inline) for row, before in islice(source, _GROUP)]:
-            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+        while group := list(islice(source, _GROUP)):
+            counts = counting([row for row, _ in group])
+            table = [_parquet_row(row, before, inline, counts.get(row.seq)) for row, before in group]
+            writer.write_table(pa.Table.from_pylist(table, schema=schema))
             count += len(group)
     return count
 
@@ -86,7 +94,7 @@ def _with_previous(rows: Iterable[Row], previous: str) -> Iterator[tuple[Row, st
 _TEXTS = ("id", "digest", "head", "previous", "written_at", "kind", "schema", "outcome", "reason", "series")
 
 
-def _parquet_row(row: Row, previous: str, inline: Inline | None) -> dict[str, Any]:
+def _parquet_row(row: Row, previous: str, inline: Inline | None, counts: Effective | None) -> dict[str, Any]:
     record = row.record
     outcome = record.get("outcome")
     shown = {**record, **outcome} if isinstance(outcome, dict) else record
@@ -100,9 +108,18 @@ def _parquet_row(row: Row, previous: str, inline: Inline | None) -> dict[str, An
         "previous": previous,
         "written_at": row.written_at,
         **members,
+        "effective_action": None if counts is None else _number_or_none(counts.action),
+        "overridden_by": None if counts is None or counts.override is None else counts.override.seq,
         "record": row.body.decode("utf-8"),
         "blobs": [{"id": name, "data": data} for name, data in blobs.items()],
     }
+
+
+def _number_or_none(value: Any) -> float | None:
+    try:
+        return None if value is None or isinstance(value, bool) else float(decode_number(value))
+    except (TypeError, ValueError):  # a record of another program
+        return None
 
 
 def _text_or_none(value: Any) -> str | None:

@@ -18,6 +18,7 @@ import os
 import re
 import stat
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,21 @@ class Tree:
     def __init__(self) -> None:
         self.size = 0
         self._full: list[tuple[int, bytes]] = []  # leaves and root of complete subtrees, largest first
+
+    @classmethod
+    def resumed(cls, size: int, peaks: Sequence[str]) -> Tree:
+        """Go on from `peaks` of so many leaves."""
+        made = cls()
+        counts = [1 << bit for bit in range(size.bit_length() - 1, -1, -1) if size >> bit & 1]
+        if len(counts) != len(peaks):
+            raise RecordError(f"a tree of {size} entries: saw {len(peaks)} peaks, expected {len(counts)}")
+        made.size, made._full = size, [(n, bytes.fromhex(peak)) for n, peak in zip(counts, peaks, strict=True)]
+        return made
+
+    @property
+    def peaks(self) -> list[str]:
+        """Roots of the complete subtrees, the largest first: all that is needed to go on."""
+        return [node.hex() for _, node in self._full]
 
     def add(self, leaf: bytes) -> None:
         count, node = 1, hashlib.sha256(b"\x00" + leaf).digest()

@@ -1,8 +1,7 @@
 """The audit log in PostgreSQL 15 or newer: the same entries, chain and answers as in a file, through psycopg 3.
 
-One set of statements serves both stores; they are put into PostgreSQL's words here (`translated`). Writers come one
-after another by an advisory lock, taken before the head is read. A service holds a lock of its session besides, so that
-a second one waits. A server that does not sync what it confirms is refused.
+Writers come one after another by an advisory lock, taken before the head is read. A service holds a lock of its session
+besides, so that a second one waits. A server that does not sync what it confirms is refused.
 """
 
 from __future__ import annotations
@@ -10,42 +9,30 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import RecordError
-from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import loads
-from ucsearch.records.chain import ChainReport
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.chain import GENESIS
+from ucsearch.records.entries import Entry, Row
+from ucsearch.records.store import OFTEN, Query
 
-__all__ = ["AnotherService", "PostgresLog", "PostgresReader", "is_postgres", "translated"]
+__all__ = ["AnotherService", "PostgresStore", "has_log", "is_postgres"]
 
-FORMAT = 2
 _OLDEST = 150000
 _WRITERS = 0x55434131  # advisory locks: one write at a time
 _SERVICE = 0x55434132  # one service at a time
 _TRIGGERS = {"entries_change", "entries_truncate", "blobs_change", "blobs_truncate"}
-_COLUMNS = ("kind", "outcome", "reason", "series", "overrides", "decision", "plan", "request_key", "request_item")
-# Statement by statement the same; these are the words that differ.
-_WORDS = (
-    ("CAST(body AS BLOB)", "convert_to(body, 'UTF8')"),
-    ("CAST(data AS BLOB)", "data"),
-    ("seq IN (SELECT value FROM json_each(?))", "seq IN (SELECT json_array_elements_text(?::json)::bigint)"),
-    ("IN (SELECT value FROM json_each(?))", "IN (SELECT json_array_elements_text(?::json))"),
-    ("FROM json_each(?) AS asked", "FROM (SELECT json_array_elements(?::json) AS value) AS asked"),
-    ("json_extract(asked.value, '$[0]')", "(asked.value ->> 0)"),
-    ("json_extract(asked.value, '$[1]')", "(asked.value ->> 1)::bigint"),
-    ("entries INDEXED BY entries_decision", "entries"),
-    (" AND +", " AND "),
-    ("coalesce(?, seq)", "coalesce(?::bigint, seq)"),
-    ("BEGIN IMMEDIATE", f"BEGIN; SELECT pg_advisory_xact_lock({_WRITERS})"),
-)
+_LIFTED = ("entries_change", "blobs_change")  # by `replace`, inside its transaction
+_FOUND_BY = ("kind", "outcome", "reason", "series", "overrides", "decision", "plan", "request_key", "request_item")
+_STORED = ("seq", "id", "digest", "head", "written_at", "body", *_FOUND_BY)
+_COLUMNS = "seq, id, digest, head, written_at, convert_to(body, 'UTF8')"
+_RARE = f"kind NOT IN {OFTEN!r}"  # a query must say it in these words to use the index
+_CHUNK = 500
 
 
 class AnotherService(RecordError):
@@ -56,68 +43,58 @@ def is_postgres(place: str | os.PathLike[str]) -> bool:
     return str(place).startswith(("postgresql://", "postgres://"))
 
 
-@lru_cache(maxsize=256)
-def translated(statement: str) -> str:
-    """A statement of the log in PostgreSQL's words."""
-    for ours, theirs in _WORDS:
-        statement = statement.replace(ours, theirs)
-    if found := re.search(r"json_each|json_extract|PRAGMA|AS BLOB", statement):
-        raise RecordError(f"{found[0]!r} has no meaning in PostgreSQL")
-    return statement.replace("%", "%%").replace("?", "%s")
+def has_log(url: str, *, timeout_s: float = 5.0) -> bool:
+    """Whether there is a log; a server that would be refused for writing is refused here."""
+    store = PostgresStore.__new__(PostgresStore)
+    store.connect(url, timeout_s)
+    try:
+        store.check_server()
+        return store.has_tables()
+    finally:
+        store.close()
 
 
-class _Connection:
-    """What the log uses of a sqlite3 connection, on psycopg."""
+class PostgresStore:
+    """A log in a database, opened to read or to write; to write, its tables are made where there are none. `alone` is
+    for services: a second one is refused while the first one lives."""
 
-    def __init__(self, real: Any) -> None:
-        self.real = real
-
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        text = translated(statement)
-        return self.real.execute(text, tuple(values) if values else None if "%s" not in text else ())
-
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        with self.real.cursor() as cursor:
-            cursor.executemany(translated(statement), list(rows))
-
-    @property
-    def in_transaction(self) -> bool:
-        return bool(self.real.info.transaction_status != 0)
-
-    def close(self) -> None:
-        self.real.close()
-
-
-class PostgresReader(AuditReader):
-    """A log in a database, opened to read."""
-
-    def __init__(self, url: str, *, timeout_s: float = 5.0) -> None:
-        self._connect(url, timeout_s)
-        if not self._has_tables():
+    def __init__(self, url: str, *, timeout_s: float = 5.0, read_only: bool = True, alone: bool = False) -> None:
+        self.connect(url, timeout_s)
+        try:
+            if not read_only:
+                self.check_server()
+                if alone:
+                    self._stand_alone()
+                self._make_tables()
+            elif not self.has_tables():
+                raise RecordError(f"{self.path}: no such log")
+        except BaseException:
             self.close()
-            raise RecordError(f"{self.path}: no such log")
+            raise
 
-    def _connect(self, url: str, timeout_s: float) -> None:
+    def connect(self, url: str, timeout_s: float) -> None:
         try:
             import psycopg
         except ImportError as error:
             raise RecordError("PostgreSQL needs psycopg; install it with: pip install 'ucsearch[postgres]'") from error
-        self.url = url
         self.path = Path(_label(url))  # for messages, without a password
-        self._timeout_s = timeout_s
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._failures: tuple[type[Exception], ...] = (psycopg.Error,)
         with self._words():
-            real = psycopg.connect(
+            self._connection = psycopg.connect(
                 url, autocommit=True, connect_timeout=max(2, int(timeout_s)), application_name="ucsearch",
                 client_encoding="UTF8",
                 options=f"-c search_path=ucsearch -c lock_timeout={int(1000 * timeout_s)}",
             )  # fmt: skip
-            self._connection: Any = _Connection(real)
-            if real.info.server_version < _OLDEST:
-                real.close()
-                raise RecordError(f"{self.path}: PostgreSQL {real.info.server_version // 10000}, expected 15 or newer")
+            if self._connection.info.server_version < _OLDEST:
+                self._connection.close()
+                seen = self._connection.info.server_version // 10000
+                raise RecordError(f"{self.path}: PostgreSQL {seen}, expected 15 or newer")
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
 
     @contextmanager
     def _words(self) -> Iterator[None]:
@@ -129,6 +106,7 @@ class PostgresReader(AuditReader):
 
     @contextmanager
     def _guarded(self) -> Iterator[Any]:
+        """The connection for one piece of work: alone, undone on failure, failures put into words."""
         if os.getpid() != self._process:
             raise RecordError(f"{self.path}: the log was opened in another process; open it again in this one")
         with self._lock, self._words():
@@ -140,128 +118,197 @@ class PostgresReader(AuditReader):
 
     def _undo(self) -> None:
         try:
-            if self._connection.in_transaction:
+            if self._connection.info.transaction_status != 0:
                 self._connection.execute("ROLLBACK")
         except self._failures:
             self._connection.close()
 
-    def _has_tables(self) -> bool:
-        with self._guarded() as connection:
-            found = connection.execute("SELECT to_regclass('ucsearch.format') IS NOT NULL").fetchone()
-        return bool(found[0])
+    def has_tables(self) -> bool:
+        return bool(self._all("SELECT to_regclass('ucsearch.format') IS NOT NULL")[0][0])
 
-    def _check_server(self) -> None:
-        with self._guarded() as connection:
-            for name, allowed in (
-                ("fsync", {"on"}), ("full_page_writes", {"on"}), ("synchronous_commit", {"on", "remote_apply"}),
-            ):  # fmt: skip
-                (found,) = connection.execute(f"SHOW {name}").fetchone()
-                if found not in allowed:
-                    raise RecordError(f"{self.path}: {name} is {found}; what it confirms could be lost")
-            (found,) = connection.execute("SHOW server_encoding").fetchone()
-            if found != "UTF8":  # a name that it has no letters for would be refused at the first decision about it
-                raise RecordError(f"{self.path}: the database's encoding is {found}, expected UTF8")
-
-    @classmethod
-    def is_at(cls, url: str, *, timeout_s: float = 5.0) -> bool:
-        """Whether there is a log; a server that would be refused for writing is refused here."""
-        made = cls.__new__(cls)
-        made._connect(url, timeout_s)
-        with made:
-            made._check_server()
-            return made._has_tables()
-
-    @property
-    def format(self) -> int:
-        return FORMAT
-
-    def _check_file(self, report: ChainReport) -> ChainReport:
-        """The entries are right; columns that are not would hide some of them from a query."""
-        problem = ""
-        with self._guarded() as connection:
-            found = connection.execute(
-                "SELECT tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
-                " JOIN pg_namespace n ON n.oid = c.relnamespace"
-                " WHERE n.nspname = 'ucsearch' AND NOT tgisinternal AND tgenabled IN ('O', 'A')"
-            )
-            if missing := _TRIGGERS - {name for (name,) in found}:
-                problem = f"{min(missing)} of its schema is missing"
-        for row in self._rows(2**63 - 1) if not problem else ():
-            with self._guarded() as connection:
-                kept = connection.execute(
-                    f"SELECT {', '.join(_COLUMNS)} FROM entries WHERE seq = ?", (row.seq,)
-                ).fetchone()
-            if tuple(kept) != columns_of(row.body):
-                problem = f"the columns of entry {row.seq} are not its record's"
-                break
-        if not problem:
-            return report
-        text = f"all entries are right, but {problem}"
-        return ChainReport(report.count, report.head, "schema", None, None, text, report.against)
-
-
-class PostgresLog(PostgresReader, AuditLog):
-    """A log in a database, opened to write; its tables are made where there are none. `alone` is for services: a
-    second one is refused while the first one lives."""
-
-    def __init__(
-        self, url: str, *, clock: Callable[[], str | datetime] | None = None, timeout_s: float = 5.0,
-        alone: bool = False,
-    ) -> None:  # fmt: skip
-        self._clock = clock
-        self._connect(url, timeout_s)
-        try:
-            self._check_server()
-            if alone:
-                self._stand_alone()
-            self._migrate()
-        except BaseException:
-            self.close()
-            raise
+    def check_server(self) -> None:
+        for name, allowed in (
+            ("fsync", {"on"}), ("full_page_writes", {"on"}), ("synchronous_commit", {"on", "remote_apply"}),
+        ):  # fmt: skip
+            ((found,),) = self._all(f"SHOW {name}")
+            if found not in allowed:
+                raise RecordError(f"{self.path}: {name} is {found}; what it confirms could be lost")
+        ((found,),) = self._all("SHOW server_encoding")
+        if found != "UTF8":  # a name that it has no letters for would be refused at the first decision about it
+            raise RecordError(f"{self.path}: the database's encoding is {found}, expected UTF8")
 
     def _stand_alone(self) -> None:
-        with self._guarded() as connection:
-            (mine,) = connection.execute(f"SELECT pg_try_advisory_lock({_SERVICE})").fetchone()
+        ((mine,),) = self._all(f"SELECT pg_try_advisory_lock({_SERVICE})")
         if not mine:
             raise AnotherService(f"{self.path}: another service holds this log")
 
-    def _migrate(self) -> None:
+    def _make_tables(self) -> None:
         """Run the numbered files that the database has not seen, in one transaction."""
         scripts = sorted(
             (f for f in files("ucsearch.records").joinpath("sql").iterdir() if f.name.endswith(".sql")),
             key=lambda f: f.name,
         )
-        if self._has_tables() and self._version() >= len(scripts):
+        if self.has_tables() and self._version() >= len(scripts):
             return
-        with self._guarded() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.real.execute("CREATE SCHEMA IF NOT EXISTS ucsearch")
-            connection.real.execute("CREATE TABLE IF NOT EXISTS format (version int NOT NULL PRIMARY KEY)")
-            (known,) = connection.execute("SELECT coalesce(max(version), 0) FROM format").fetchone()
+        with self.writing(), self._guarded() as connection:
+            connection.execute("CREATE SCHEMA IF NOT EXISTS ucsearch")
+            connection.execute("CREATE TABLE IF NOT EXISTS format (version int NOT NULL PRIMARY KEY)")
+            known = self._version()
             for number, script in enumerate(scripts, 1):
                 if number > known:
-                    connection.real.execute(script.read_text(encoding="utf-8"))
-                    connection.execute("INSERT INTO format (version) VALUES (?)", (number,))
-            connection.execute("COMMIT")
+                    connection.execute(script.read_text(encoding="utf-8"))
+                    connection.execute("INSERT INTO format (version) VALUES (%s)", (number,))
 
     def _version(self) -> int:
-        with self._guarded() as connection:
-            (found,) = connection.execute("SELECT coalesce(max(version), 0) FROM format").fetchone()
-        return int(found)
+        return int(self._all("SELECT coalesce(max(version), 0) FROM format")[0][0])
 
-    def _insert_rows(self, connection: Any, rows: Sequence[tuple[Any, ...]]) -> None:
-        names = ("seq", "id", "digest", "head", "written_at", "body", *_COLUMNS)
-        marks = ", ".join("?" for _ in names)
-        connection.executemany(
-            f"INSERT INTO entries ({', '.join(names)}) VALUES ({marks})",
-            [(*row, *columns_of(row[5].encode("utf-8"))) for row in rows],
+    # Reading: see `Store`
+
+    def _all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._guarded() as connection:
+            found: list[tuple[Any, ...]] = connection.execute(statement, values or None).fetchall()
+            return found
+
+    def _rows(self, rest: str, *values: Any) -> list[Row]:
+        return [Row(*row) for row in self._all(f"SELECT {_COLUMNS} FROM entries {rest}", *values)]
+
+    def first(self) -> int:
+        return int(self._all("SELECT coalesce(min(seq), 0) FROM entries")[0][0])
+
+    def tail(self) -> tuple[int, str]:
+        found = self._all("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1")
+        return (found[0][0], found[0][1]) if found else (0, GENESIS)
+
+    def rows(self, after: int, last: int, limit: int) -> list[Row]:
+        return self._rows("WHERE seq > %s AND seq <= %s ORDER BY seq LIMIT %s", after, last, limit)
+
+    def row(self, seq: int) -> Row | None:
+        return next(iter(self._rows("WHERE seq = %s", seq)), None)
+
+    def newest(self, id: str) -> Row | None:
+        return next(iter(self._rows("WHERE id = %s ORDER BY seq DESC LIMIT 1", id)), None)
+
+    def ids(self, start: str) -> list[str]:
+        found = self._all("SELECT DISTINCT id FROM entries WHERE id >= %s AND id < %s LIMIT 2", start, start + "g")
+        return [name for (name,) in found]
+
+    def requested(self, keys: Sequence[str]) -> list[tuple[str, int, Row]]:
+        found = self._all(
+            f"SELECT request_key, request_item, {_COLUMNS} FROM entries WHERE request_key = ANY(%s)"
+            " ORDER BY request_key, request_item",
+            [*keys],
         )
+        return [(key, item, Row(*row)) for key, item, *row in found]
+
+    def answered(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
+        found = self._all(
+            "SELECT e.request_key, e.request_item, e.seq, e.id, e.digest, e.head"
+            " FROM unnest(%s::text[], %s::bigint[]) AS asked (key, item)"
+            " JOIN entries AS e ON e.request_key = asked.key AND e.request_item = asked.item",
+            [key for key, _ in asked], [item for _, item in asked],
+        )  # fmt: skip
+        return {(key, item): Entry(seq, id, digest, head, True) for key, item, seq, id, digest, head in found}
+
+    def search(self, query: Query, limit: int) -> list[Row]:
+        asked = [_RARE] if query.kinds and not set(query.kinds) & set(OFTEN) else []
+        asked += [f"{name} = %s" for name in query.named]
+        values: list[Any] = [*query.named.values()]
+        if query.kinds:
+            asked, values = [*asked, "kind = ANY(%s)"], [*values, [*query.kinds]]
+        if query.before is not None:
+            asked, values = [*asked, "seq < %s"], [*values, query.before]
+        order = "DESC" if query.newest_first else "ASC"
+        return self._rows(f"WHERE {' AND '.join(asked) or 'TRUE'} ORDER BY seq {order} LIMIT %s", *values, limit)
+
+    def numbers(self, kind: str) -> list[int]:
+        where = "decision IS NOT NULL" if kind == "outcome" else f"kind = %s AND {_RARE}"
+        found = self._all(f"SELECT seq FROM entries WHERE {where}", *(() if kind == "outcome" else (kind,)))
+        return sorted(number for (number,) in found)
+
+    def picked(self, numbers: Sequence[int]) -> list[Row]:
+        return self._rows("WHERE seq = ANY(%s) ORDER BY seq", [*numbers])
+
+    def overrides(self, ids: Sequence[str]) -> list[Row]:
+        return self._rows("WHERE overrides = ANY(%s) AND kind = 'override' ORDER BY seq", [*ids])
+
+    def reports(self, decision: str) -> list[Row]:
+        return self._rows("WHERE decision = %s AND kind = 'outcome' ORDER BY seq", decision)
+
+    def has(self, ids: Sequence[str]) -> set[str]:
+        return {name for (name,) in self._all("SELECT DISTINCT id FROM entries WHERE id = ANY(%s)", [*ids])}
+
+    def heads(self, last: int, stride: int = 1) -> list[tuple[int, str]]:
+        found = self._all("SELECT seq, head FROM entries WHERE seq <= %s AND seq %% %s = 0 ORDER BY seq", last, stride)
+        return [(seq, head) for seq, head in found]
+
+    def blob(self, id: str) -> bytes | None:
+        return self.blobs([id]).get(id)
+
+    def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
+        return dict(self._all("SELECT id, data FROM blobs WHERE id = ANY(%s)", [*ids]))
+
+    def fault(self) -> tuple[str, str]:
+        """Entries may be right, and columns that are not would hide some of them from a query."""
+        found = self._all(
+            "SELECT tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = 'ucsearch' AND NOT tgisinternal AND tgenabled IN ('O', 'A')"
+        )
+        if missing := _TRIGGERS - {name for (name,) in found}:
+            return "schema", f"{min(missing)} of its schema is missing"
+        after = -(2**63)
+        while rows := self._all(
+            f"SELECT seq, convert_to(body, 'UTF8'), {', '.join(_FOUND_BY)} FROM entries WHERE seq > %s"
+            " ORDER BY seq LIMIT %s",
+            after, _CHUNK,
+        ):  # fmt: skip
+            for seq, body, *kept in rows:
+                if tuple(kept) != columns_of(body):
+                    return "schema", f"the columns of entry {seq} are not its record's"
+            after = rows[-1][0]
+        return "", ""
+
+    # Writing
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        with self._guarded() as connection:
+            connection.execute("BEGIN")
+            connection.execute(f"SELECT pg_advisory_xact_lock({_WRITERS})")
+            yield
+            connection.execute("COMMIT")
+
+    def add(self, rows: Iterable[Row]) -> None:
+        marks = ", ".join("%s" for _ in _STORED)
+        stored = [
+            (r.seq, r.id, r.digest, r.head, r.written_at, r.body.decode("utf-8"), *columns_of(r.body)) for r in rows
+        ]
+        self._many(f"INSERT INTO entries ({', '.join(_STORED)}) VALUES ({marks})", stored)
+
+    def add_blobs(self, blobs: Iterable[tuple[str, bytes]]) -> None:
+        self._many("INSERT INTO blobs (id, data) VALUES (%s, %s)", list(blobs))
+
+    def replace(self, rows: Iterable[tuple[int, bytes]], blobs: Iterable[str]) -> None:
+        """Only the tables' owner may."""
+        with self._guarded() as connection:
+            for name in _LIFTED:
+                connection.execute(f"ALTER TABLE {name.partition('_')[0]} DISABLE TRIGGER {name}")
+            assigned = ", ".join(f"{name} = %s" for name in ("body", *_FOUND_BY))
+            bodies = [(body.decode("utf-8"), *columns_of(body), seq) for seq, body in rows]
+            self._many(f"UPDATE entries SET {assigned} WHERE seq = %s", bodies)
+            self._many("DELETE FROM blobs WHERE id = %s", [(name,) for name in blobs])
+            for name in _LIFTED:
+                connection.execute(f"ALTER TABLE {name.partition('_')[0]} ENABLE TRIGGER {name}")
+
+    def _many(self, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
+        with self._guarded() as connection, connection.cursor() as cursor:
+            cursor.executemany(statement, values)
+
+    def sync(self) -> None:
+        """What a query can see was synced before it could."""
 
     def check_place(self) -> None:
         """A server that is another one answers on another connection only."""
-
-    def _sync_wal(self) -> None:
-        """What a query can see was synced before it could."""
 
 
 def columns_of(body: bytes) -> tuple[Any, ...]:

@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeVar
 
-from ucsearch.certificate.record import Certificate, Rival
-from ucsearch.dispatch.decision import Decision, DecisionPanel
+from ucsearch.certificate.certificate import Certificate, Rival
+from ucsearch.decision.decision import Decision, DecisionPanel
 from ucsearch.errors import RecordError
 from ucsearch.layout import own_row
-from ucsearch.records.blobs import blob_id, encode_array
+from ucsearch.records.arrays import blob_id, encode_array
 from ucsearch.records.canonical import digest_bytes, seal_bytes
-from ucsearch.records.decisions import as_value, check_rules, measured, outcome_part, unsealed_record
-from ucsearch.records.requests import Request, Under
-from ucsearch.records.texts import around, json_text, key_text, list_text, object_text, value_text
+from ucsearch.records.entries import Request, Under
+from ucsearch.records.json_text import around, json_text, key_text, list_text, object_text, value_text
+from ucsearch.records.record import as_value, check_rules, measured, outcome_part, unsealed_record
 from ucsearch.trace import Trace
 
 __all__ = ["Body", "Recalibrated", "Writers", "decision_body", "panel_bodies"]
@@ -125,7 +125,7 @@ class Writers:
         # Objects by identity (a writer keeps them, so that no other gets theirs), numbers by their text: 1 is not 1.0.
         said = (
             plan.settings, plan.layout.lengths, None if params is None else params.lengths, c.kind, c.eps_m,
-            c.node_budget, c.closed is None, plan.trace.node is None, decision.last_look,
+            c.node_budget, c.closed is None, plan.trace.node is None, decision.final_check,
         )  # fmt: skip
         # Digests of the rules are an object of their own once any of these has changed, as is their hash in the record.
         of = (plan.task, plan.policy, decision.gate, decision.rules)
@@ -142,7 +142,7 @@ class _Writer:
 
     def __init__(self, decision: Decision, series: str, where: str, of: tuple[Any, ...]) -> None:
         record, _ = unsealed_record(decision, series, where)
-        self.where, self.last_look = where, decision.last_look
+        self.where, self.final_check = where, decision.final_check
         self.of = of  # what it is found by stays alive with it
         self.is_right = True  # as far as it was compared
         self.count, self.compared = 0, set[str]()  # records, and outcomes of which one was compared
@@ -184,7 +184,7 @@ class _Writer:
         c = decision.certificate
         if c is None:
             raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
-        if decision.last_look != self.last_look:  # a member that others do not have
+        if decision.final_check != self.final_check:  # a member that others do not have
             return decision_body(decision, series, self.where, request, extra, under)
         trace, refs, blobs, meta = self._trace(c.plan.trace)
         plan, w = c.plan, c.plan.window
@@ -199,9 +199,7 @@ class _Writer:
         plan_text = "" if under is None else f'"plan":{encode_basestring(under.plan)},'
         until = "" if under is None else f'"valid_until":{encode_basestring(under.valid_until)},'
         asked = "" if request is None else f'"request":{value_text(request.content())},'
-        c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims
-        claims = vars(c) if c.closed is None else {**vars(c), **vars(c.closed)}
-        head = f'"claim":{object_text(claims, self.claim)},"gate":{self._gate(decision, calibration)},'
+        head = f'"claim":{object_text(c.claims(), self.claim)},"gate":{self._gate(decision, calibration)},'
         tail = (
             f'"inputs":{{"params":{params},"params_lengths":{self.lengths[0]},'
             f'"state":{list_text(state)},"state_lengths":{self.lengths[1]},"trace":{trace}}},'

@@ -1,14 +1,26 @@
-"""Two pictures most pages need: amounts split into parts, and differences with their intervals."""
+"""Pictures of pages: parts of an amount, differences with intervals, a monitor's evidence, ranks, a forecast's fan."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from ucsearch.report.svg import WIDTH, Scale, circle, figure, line, linear, text
+from ucsearch.report.svg import WIDTH, Scale, circle, figure, line, linear, path, text
 from ucsearch.report.text import esc, number, short
 
-__all__ = ["COLOURS", "intervals", "key", "stacked"]
+__all__ = [
+    "COLOURS",
+    "LEVELS",
+    "bars",
+    "evidence_curve",
+    "fan",
+    "intervals",
+    "key",
+    "quantiles",
+    "rank_histogram",
+    "stacked",
+]
+
 
 COLOURS = ("main", "bad", "warn", "other")  # of parts, in their order
 _ROW = 38.0  # a label above its bar: names are longer than a phone is wide
@@ -78,3 +90,161 @@ def _told(middle: float, low: float, high: float) -> str:
 
 def _round(value: float) -> float:
     return float(f"{value:.5g}")
+
+
+_CURVE_HEIGHT, _CURVE_TOP = 170.0, 8.0
+_LEFT, _RIGHT, _BOTTOM = 46.0, 8.0, 24.0  # room for axes
+_LEAST = 0.1  # evidence below is drawn there: nothing to see
+
+
+def evidence_curve(
+    key: str, title: str, points: Sequence[tuple[float, float]], limit: float, ends: tuple[str, str], caption: str = ""
+) -> str:
+    """(number of the outcome, evidence) on a logarithmic axis; the limit is dashed. `ends`: first and last date."""
+    top = max([limit * 3.0, *(v for _, v in points if math.isfinite(v))])
+    scale = Scale("log", _LEAST, min(top, 1e15), _CURVE_HEIGHT - _BOTTOM, _CURVE_TOP)
+    last = max([1.0, *(x for x, _ in points)])
+    across = Scale("linear", 0.0, last, _LEFT, WIDTH - _RIGHT)
+    body = [line(_LEFT, scale(v), WIDTH - _RIGHT, scale(v), "grid") for v, _ in scale.ticks(5)]
+    body += [text(_LEFT - 5.0, scale(v) + 3.5, label, "s", "end") for v, label in scale.ticks(5)]
+    d: list[str | float] = []
+    for x, value in points:
+        d += ["L" if d else "M", across(x), scale(max(value, _LEAST))]
+    if d:
+        body.append(path(d, "main bar"))
+    body.append(line(_LEFT, scale(limit), WIDTH - _RIGHT, scale(limit), "least"))
+    body.append(text(_LEFT + 4.0, scale(limit) - 4.0, f"limit {number(limit)}", "s"))
+    body.append(text(_LEFT, _CURVE_HEIGHT - 6.0, ends[0], "s"))
+    body.append(text(WIDTH - _RIGHT, _CURVE_HEIGHT - 6.0, ends[1], "s", "end"))
+    peak = max((v for _, v in points), default=0.0)
+    now = points[-1][1] if points else 0.0
+    told = f"Evidence now {now:.3g}, at most {peak:.3g}, limit {limit:g}"
+    return figure(key, title, told, _CURVE_HEIGHT, body, caption)
+
+
+def rank_histogram(key: str, title: str, counts: Sequence[float], caption: str = "") -> str:
+    """Shares of outcomes by where they fell among the members; a dashed line where each should be."""
+    total = math.fsum(counts) or 1.0
+    shares = [c / total for c in counts]
+    even = 1.0 / max(1, len(counts))
+    down = Scale("linear", 0.0, max([2.0 * even, *shares]), _CURVE_HEIGHT - _BOTTOM, _CURVE_TOP)
+    slot = (WIDTH - _LEFT - _RIGHT) / max(1, len(counts))
+    body = []
+    for i, share in enumerate(shares):
+        x, y = _LEFT + i * slot, down(share)
+        told = f"{100 * i * even:.0f} to {100 * (i + 1) * even:.0f} %: {100 * share:.1f} % of outcomes"
+        body.append(
+            f'<rect x="{x + 1.0:.1f}" y="{y:.1f}" width="{slot - 2.0:.1f}" height="{_CURVE_HEIGHT - _BOTTOM - y:.1f}" '
+            f'class="fill-main"><title>{esc(told)}</title></rect>'
+        )
+    body.append(line(_LEFT, down(even), WIDTH - _RIGHT, down(even), "least"))
+    body += [text(_LEFT - 5.0, down(v) + 3.5, f"{100 * v:.0f} %", "s", "end") for v in (0.0, even)]
+    body.append(text(_LEFT, _CURVE_HEIGHT - 6.0, "below all members", "s"))
+    body.append(text(WIDTH - _RIGHT, _CURVE_HEIGHT - 6.0, "above all members", "s", "end"))
+    told = ", ".join(f"{100 * s:.0f} %" for s in shares)
+    return figure(key, title, f"Shares of outcomes from low to high ranks: {told}", _CURVE_HEIGHT, body, caption)
+
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+_FAN_HEIGHT, _FAN_TOP = 180.0, 20.0  # the unit stands above the plot
+_LEFT, _RIGHT, _BOTTOM = 46.0, 8.0, 24.0  # room for axes
+
+
+def quantiles(values: Sequence[float], weights: Sequence[float]) -> tuple[float, ...]:
+    """The smallest value that so much of the weight does not exceed, for every level of `LEVELS`."""
+    ranked = sorted(zip(values, weights, strict=True))
+    total = math.fsum(weights)
+    out = []
+    for level in LEVELS:
+        gathered, found = 0.0, ranked[-1][0] if ranked else math.nan
+        for value, weight in ranked:
+            gathered += weight
+            if gathered >= level * total - 1e-12 * total:
+                found = value
+                break
+        out.append(found)
+    return tuple(out)
+
+
+def fan(
+    key: str, title: str, rows: Sequence[Sequence[float]], outcomes: Mapping[int, float] | None = None, unit: str = "",
+    axis: str = "step",
+) -> str:  # fmt: skip
+    """`rows`: quantiles of `LEVELS` for every step; outcomes by step, from 1, as dots. `axis`: what is counted."""
+    came = {h: v for h, v in (outcomes or {}).items() if 1 <= h <= len(rows)}
+    down = linear([x for row in rows for x in row] + list(came.values()), _FAN_HEIGHT - _BOTTOM, _FAN_TOP)
+    across = Scale("linear", 1.0, max(2.0, float(len(rows))), _LEFT + 6.0, WIDTH - _RIGHT - 6.0)
+    body = _grid(down, unit)
+    for low, high, css in ((0, 4, "band"), (1, 3, "band half")):
+        body.append(_band(rows, across, down, low, high, css))
+    middle: list[str | float] = []
+    for h, row in enumerate(rows):
+        middle += ["L" if middle else "M", across(h + 1.0), down(row[2])]
+    body.append(path(middle, "main bar"))
+    if len(rows) == 1:  # a line of one point is nothing to see
+        body.append(circle(across(1.0), down(rows[0][2]), 3.0, "fill-main", f"median {number(_rounded(rows[0][2]))}"))
+    for h, value in came.items():
+        tip = f"{axis} {h}: {number(_rounded(value))} {unit} came".strip()
+        body.append(circle(across(float(h)), down(value), 4.5, "came", tip))
+    body += _steps(across, len(rows), axis)
+    told = "; ".join(f"{axis} {h + 1}: {_told_row(row)}" for h, row in enumerate(rows[:8]))
+    words = " Dots: what came." if came else ""
+    caption = f"Line: the middle of the forecast. Inner band: half of it. Outer band: nine tenths.{words}"
+    return figure(key, title, told, _FAN_HEIGHT, body, caption)
+
+
+def bars(key: str, title: str, values: Sequence[float], unit: str = "") -> str:
+    """One bar per step, up or down from zero."""
+    down = linear([0.0, *values], _FAN_HEIGHT - _BOTTOM, _FAN_TOP)
+    slot = (WIDTH - _LEFT - _RIGHT) / max(1, len(values))
+    body = _grid(down, unit)
+    for h, value in enumerate(values):
+        y, zero = down(value), down(0.0)
+        tip = f"step {h + 1}: {number(_rounded(value))} {unit}".strip()
+        body.append(
+            f'<rect x="{_LEFT + h * slot + 0.15 * slot:.1f}" y="{min(y, zero):.1f}" width="{0.7 * slot:.1f}" '
+            f'height="{max(abs(zero - y), 0.8):.1f}" class="fill-main"><title>{esc(tip)}</title></rect>'
+        )
+    body.append(line(_LEFT, down(0.0), WIDTH - _RIGHT, down(0.0), "zero"))
+    across = Scale("linear", 0.5, len(values) + 0.5, _LEFT, WIDTH - _RIGHT)
+    body += _steps(across, len(values), "step")
+    told = ", ".join(number(_rounded(v)) for v in values)
+    return figure(key, title, f"By step: {told} {unit}".strip(), _FAN_HEIGHT, body)
+
+
+def _grid(down: Scale, unit: str) -> list[str]:
+    out = []
+    for value, label in down.ticks(4):
+        out.append(line(_LEFT, down(value), WIDTH - _RIGHT, down(value), "grid"))
+        out.append(text(_LEFT - 5.0, down(value) + 3.5, label, "s", "end"))
+    if unit:
+        out.append(text(WIDTH - _RIGHT, _FAN_TOP - 9.0, unit, "s", "end"))
+    return out
+
+
+def _steps(across: Scale, count: int, axis: str) -> list[str]:
+    stride = max(1, math.ceil(count / 10))
+    name = text(_LEFT - 5.0, _FAN_HEIGHT - 7.0, axis, "s", "end")
+    return [name] + [
+        text(across(float(h)), _FAN_HEIGHT - 7.0, str(h), "s", "middle") for h in range(1, count + 1, stride)
+    ]
+
+
+def _band(rows: Sequence[Sequence[float]], across: Scale, down: Scale, low: int, high: int, css: str) -> str:
+    wide = 3.0 if len(rows) == 1 else 0.0
+    top = [(across(h + 1.0), down(row[high])) for h, row in enumerate(rows)]
+    bottom = [(across(h + 1.0), down(row[low])) for h, row in enumerate(rows)]
+    if wide:
+        top = [(x + s * wide, y) for x, y in top for s in (-1, 1)]
+        bottom = [(x + s * wide, y) for x, y in bottom for s in (-1, 1)]
+    points = [*top, *reversed(bottom)]
+    d = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + "Z"
+    return f'<path d="{d}" class="{css}"/>'
+
+
+def _told_row(row: Sequence[float]) -> str:
+    return f"{number(_rounded(row[2]))} ({number(_rounded(row[0]))} to {number(_rounded(row[4]))})"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.5g}") if math.isfinite(value) else value

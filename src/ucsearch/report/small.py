@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ucsearch.report.fan import LEVELS, quantiles
+from ucsearch.report.charts import LEVELS, quantiles
 from ucsearch.report.text import esc
 
 if TYPE_CHECKING:

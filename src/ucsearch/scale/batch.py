@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.pipeline.cases import StateFile, state_columns
-from ucsearch.pipeline.columns import Layout, forecast_layout
-from ucsearch.pipeline.decide import decided
-from ucsearch.pipeline.forecasts import ForecastFile, Values
-from ucsearch.pipeline.segmented import batches_of
-from ucsearch.pipeline.tables import Block, Problem
-from ucsearch.pipeline.work import Work
+from ucsearch.planner.decide.inputs import Work
+from ucsearch.planner.decide.job import decided
+from ucsearch.planner.decide.segments import batches_of
+from ucsearch.planner.decide.states import StateFile, state_columns
+from ucsearch.planner.files.columns import Layout, forecast_layout
+from ucsearch.planner.files.series_file import SeriesFile, Values
+from ucsearch.planner.files.table import Block, Problem
+from ucsearch.planner.settings import Settings
 from ucsearch.scale.job import Job
-from ucsearch.segments.files import encode_part
-from ucsearch.segments.rows import arrow_schema
-from ucsearch.settings import Settings
+from ucsearch.scale.segments.files import encode_part
+from ucsearch.scale.segments.rows import arrow_schema
 
 __all__ = ["BatchForecasts", "decide_batch", "rows_of"]
 
@@ -55,7 +55,7 @@ def decide_batch(table: Any, job: Job, *, worker: str = "this worker") -> Any:
     if table.num_rows == 0:
         return arrow_schema().empty_table()
     forecasts, states = _opened(table, settings)
-    work = Work(settings, forecasts, states, job.moment, None)
+    work = Work(settings, forecasts, states, job.age, None)
     return rows_of(work, settings, job, shared)
 
 
@@ -70,7 +70,7 @@ def rows_of(work: Work, settings: Settings, job: Job, shared: Any) -> Any:
     return pa.concat_tables(tables).combine_chunks() if tables else arrow_schema().empty_table()
 
 
-def _opened(table: Any, settings: Settings) -> tuple[ForecastFile, StateFile]:
+def _opened(table: Any, settings: Settings) -> tuple[SeriesFile, StateFile]:
     import pyarrow as pa
 
     names = settings.columns
@@ -178,7 +178,7 @@ def _states(table: Any, names: Sequence[str], settings: Settings) -> dict[str, A
 
 
 @dataclass(frozen=True)
-class BatchForecasts(ForecastFile):
+class BatchForecasts(SeriesFile):
     """Forecasts that are in memory already."""
 
     tables: tuple[Floats | str, ...] = ()  # (H, K) by series, or what is wrong with it
@@ -199,7 +199,7 @@ class BatchForecasts(ForecastFile):
 
 def _forecasts(
     table: Any, series: list[str], names: Sequence[str], said: Sequence[str], settings: Settings
-) -> ForecastFile:
+) -> SeriesFile:
     columns = settings.columns
     if len(names) == 1 and settings.fields:
         expected = f"a column for each field and member, such as {settings.fields[0]}_{columns.members}1"

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.pipeline.columns import Layout, usual_names
-from ucsearch.pipeline.forecasting import with_forecaster
-from ucsearch.pipeline.forecasts import ForecastFile
-from ucsearch.pipeline.history import horizon_of, prepare, season_of, why_not
-from ucsearch.pipeline.numbers import parse_dates
-from ucsearch.pipeline.periods import day_text, later
-from ucsearch.pipeline.sales import History, sales_of
-from ucsearch.pipeline.tables import Table, open_table
+from ucsearch.planner.files.calendar import day_text, later
+from ucsearch.planner.files.columns import Layout, usual_names
+from ucsearch.planner.files.numbers import parse_dates
+from ucsearch.planner.files.sales import History, sales_of
+from ucsearch.planner.files.series_file import SeriesFile
+from ucsearch.planner.files.table import Table, open_table
+from ucsearch.planner.forecast import with_forecaster
+from ucsearch.planner.history import horizon_of, prepare, season_of, why_not
+from ucsearch.planner.settings import Settings
 from ucsearch.scale.batch import BatchForecasts
-from ucsearch.settings import Settings
 
 __all__ = ["Forecasting", "forecast_part", "plan_forecasting"]
 
@@ -83,7 +83,7 @@ def _newest(files: Sequence[Path], settings: Settings) -> str:
     return day_text(newest)
 
 
-def forecast_part(table: Table, settings: Settings, how: Forecasting, issued: str) -> ForecastFile:
+def forecast_part(table: Table, settings: Settings, how: Forecasting, issued: str) -> SeriesFile:
     """Forecasts of all series of a range of sales; one that cannot be forecast has the reason in their place."""
     chosen = replace(with_forecaster(settings, how.forecaster), period=how.period)  # type: ignore[arg-type]
     sales = sales_of(table, chosen)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.pipeline.cases import state_columns
-from ucsearch.pipeline.columns import usual_names
-from ucsearch.pipeline.tables import is_parquet, open_table
-from ucsearch.settings import Settings
+from ucsearch.planner.decide.states import state_columns
+from ucsearch.planner.files.columns import usual_names
+from ucsearch.planner.files.table import is_parquet, open_table
+from ucsearch.planner.settings import Settings
 
 __all__ = ["check_columns", "check_numbers", "check_states", "footer_of", "input_files"]
 

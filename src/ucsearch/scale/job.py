@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from ucsearch.errors import InputError
-from ucsearch.pipeline.segmented import can_be_rows, shared_of
-from ucsearch.segments.shared import Shared, worker
-from ucsearch.settings import Settings, parse_settings
+from ucsearch.certificate.warm import warm
+from ucsearch.errors import DataError, InputError
+from ucsearch.planner.decide.dates import Age
+from ucsearch.planner.decide.segments import can_be_rows, shared_of
+from ucsearch.planner.decide.states import Kinds, StateFile, state_columns
+from ucsearch.planner.files.table import open_table
+from ucsearch.planner.settings import Settings, parse_settings
+from ucsearch.scale.segments.shared import Shared, worker
 
-__all__ = ["Job"]
+__all__ = [
+    "Job",
+    "warm_kernels",
+]
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,11 @@ class Job:
         except (TypeError, ValueError):
             raise InputError("job now", repr(self.now), "an ISO time, or nothing") from None
 
+    @property
+    def age(self) -> Age | None:
+        """How old its forecasts may be."""
+        return None if self.moment is None else Age(self.moment)
+
     def checked(self, name: str = "this worker") -> Shared:
         """shared.json as this worker would write it; a worker whose settings, packages or platform differ from those
         where the run began is refused by its `name`."""
@@ -78,3 +93,31 @@ def _settings(toml: bytes, digest: str) -> Settings:
     if found.digest != digest:
         raise InputError("settings digest", found.digest[:12], f"{digest[:12]}, which the run began with")
     return replace(found, run=replace(found.run, engine=found.run.simulator, threads=1))
+
+
+def warm_kernels(settings: Settings, states: str | Path | None = None, to: str | Path | None = None) -> tuple[str, ...]:
+    """Compile what `decide` with these settings needs: for every kind of series in `states`, or for the settings' own
+    task. With `to`, into that folder; returns the names of what is ready there."""
+    if to is not None:
+        folder = Path(to).expanduser()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
+        os.environ["UCSEARCH_CACHE_DIR"] = str(folder.absolute())
+    if states is not None:
+        cases = StateFile(open_table(states, settings.columns.decimal), settings).cases.values()
+        found = {case.kind.number: (case.kind.task, case.state) for case in cases}
+    else:
+        kind = Kinds(settings).kind(settings.task, {})
+        found = {0: (kind.task, _a_state(settings.task))}
+    ready = []
+    for number, (task, state) in sorted(found.items()):
+        ready += [f"{task.name} {number}: {name}" for name in warm(task, settings.policy, state=state)]
+    return tuple(ready)
+
+
+def _a_state(config: Any) -> Any:
+    """Any state of the task: kernels depend on its form alone."""
+    wanted = state_columns(config).required
+    return config.state(**{n: 0.0 for n in inspect.signature(config.state).parameters if n in wanted})

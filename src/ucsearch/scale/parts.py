@@ -17,27 +17,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.errors import DataError, InputError, RecordError
-from ucsearch.pipeline.cases import StateFile
-from ucsearch.pipeline.columns import forecast_layout, usual_names
-from ucsearch.pipeline.forecasts import ForecastFile
-from ucsearch.pipeline.tables import Block, Table, open_table
-from ucsearch.pipeline.work import Work
-from ucsearch.pipeline.written import refuse_overwriting
-from ucsearch.records.audit import AuditLog
+from ucsearch.planner.decide.inputs import Work
+from ucsearch.planner.decide.states import StateFile
+from ucsearch.planner.files.columns import forecast_layout, usual_names
+from ucsearch.planner.files.series_file import SeriesFile
+from ucsearch.planner.files.table import Block, Table, open_table, refuse_overwriting
 from ucsearch.records.canonical import canonical, loads
+from ucsearch.records.entries import Request
 from ucsearch.records.files import whole_file
-from ucsearch.records.requests import Request
+from ucsearch.records.log import AuditLog
 from ucsearch.scale.batch import _Columns, rows_of
 from ucsearch.scale.forecasting import Forecasting, forecast_part, plan_forecasting
 from ucsearch.scale.inputs import check_columns, check_numbers, check_states, footer_of, input_files
 from ucsearch.scale.job import Job
-from ucsearch.segments.audit import sealed_before
-from ucsearch.segments.files import (
+from ucsearch.scale.segments.audit import sealed_before
+from ucsearch.scale.segments.files import (
+    DIGEST,
     SHARED,
     Sealed,
     check_part,
     folder_of,
     part_name,
+    part_names,
     read_part,
     run_name,
     seal_folder,
@@ -45,10 +46,20 @@ from ucsearch.segments.files import (
     write_part,
     write_shared,
 )
-from ucsearch.segments.rows import arrow_schema
-from ucsearch.segments.shared import Shared
+from ucsearch.scale.segments.rows import arrow_schema
+from ucsearch.scale.segments.shared import Shared
 
-__all__ = ["Folder", "Item", "plan_job", "run_part", "seal_job"]
+__all__ = [
+    "Folder",
+    "Item",
+    "begin_parts",
+    "plan_job",
+    "run_part",
+    "seal_job",
+    "seal_parts",
+    "write_named",
+]
+
 
 _OUT_ROWS = 50_000  # of a row group in the table of all decisions
 
@@ -223,7 +234,7 @@ def _cut(files: Sequence[Path], parts: int) -> list[Item]:
 
 def _begin(table: Table, job: Job) -> str:
     """The first date of most series of the first part, which all others must begin with."""
-    forecasts = ForecastFile.open(table, job.settings())
+    forecasts = SeriesFile.open(table, job.settings())
     if not forecasts.layout.dated or not forecasts.spans:
         return ""
     dates = [span[0] for span in forecasts.spans.values()]
@@ -297,18 +308,18 @@ def _decide(planned: Folder, item: Item, shared: Shared) -> Any:
     if table.first >= table.last:
         return arrow_schema().empty_table()
     if planned.forecasting is None:
-        forecasts = ForecastFile.open(table, settings)
+        forecasts = SeriesFile.open(table, settings)
     else:
         forecasts = forecast_part(table, settings, planned.forecasting, planned.job.now)
     if settings.log.keep == "reference":
         forecasts.__dict__["_sha"] = planned.footers[item.file]  # nobody reads a whole file for a part of it
     states = _states(planned, forecasts)
     begin = np.datetime64(planned.begin, "s") if planned.begin else None
-    work = Work(settings, forecasts, states, planned.job.moment, None, usual=begin)
+    work = Work(settings, forecasts, states, planned.job.age, None, usual=begin)
     return rows_of(work, settings, planned.job, shared)
 
 
-def _states(planned: Folder, forecasts: ForecastFile) -> StateFile:
+def _states(planned: Folder, forecasts: SeriesFile) -> StateFile:
     """States of these series alone; row groups that cannot hold one are not read."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -384,3 +395,36 @@ def write_decisions(segment: Path, names: Sequence[str], out: Path) -> None:
                 writer.write_table(rows.slice(0, _OUT_ROWS).combine_chunks())
                 held = [rows.slice(_OUT_ROWS)]
                 count = len(held[0])
+
+
+def begin_parts(job: Job, log: str | Path, inputs: Sequence[str] = ()) -> Path:
+    """The folder of a new run, with its settings. `inputs` says what it works on, such as a table's version."""
+    shared = job.checked("that begins")
+    folder = folder_of(Path(log), run_name(shared, list(inputs)))
+    write_shared(folder, shared)
+    return folder
+
+
+def write_named(table: Any, job: Job, folder: str | Path) -> tuple[str, int]:
+    """Write rows under a name made of their digests; returns it and their number."""
+    digests = table.column(DIGEST).to_pylist()
+    name = f"part-{hashlib.sha256(b''.join(digests)).hexdigest()}.parquet"
+    place = Path(folder) / name
+    if not place.exists():
+        write_part(place, table, job.checked("that writes a part"))
+    return name, len(digests)
+
+
+def seal_parts(job: Job, folder: str | Path, log: str | Path, parts: Sequence[str], *, clock: Any = None) -> Sealed:
+    """Close the run: these parts, no series twice. A part that nobody named is what a task left that was given up after
+    it had written, and is removed."""
+    place, names = Path(folder), sorted(set(parts))
+    before = sealed_before(Path(log), place.name)
+    if before is not None and (lost := {part.name for part in before.parts} - set(names)):
+        raise RecordError(f"{min(lost)}: was sealed as a part of this run, and is not named now")
+    for name in set(part_names(place)) - set(names):
+        (place / name).unlink()
+    sealed = seal_folder(place, place.name, names, before)
+    with AuditLog(log, clock=clock) as book:
+        book.append(segment_record(sealed, "ucsearch.scale", Request(sealed.run, body=job.digest, by="ucsearch.scale")))
+    return sealed

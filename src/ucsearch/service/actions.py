@@ -6,50 +6,140 @@ recorded, so that a repeated key gets the same one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.chain import Row
-from ucsearch.records.entries import Entry
-from ucsearch.records.judge import NotAllowed, allowed_actions, judge
+from ucsearch.records.entries import Entry, Request, Row
+from ucsearch.records.overrides import NotAllowed, allowed_actions, judge
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.requests import Request
 from ucsearch.service.answers import order_of
-from ucsearch.service.core import Service
-from ucsearch.service.problems import Refusal, said
-from ucsearch.service.reads import expects_of, find_row
-from ucsearch.service.remodelled import require_another_model
-from ucsearch.service.schemas import OverrideBody, PauseBody, RearmBody, ResumeBody
-from ucsearch.service.standing import pause_of
-from ucsearch.service.times import moment_of
-from ucsearch.service.tokens import Principal
-from ucsearch.service.writer import Desk
+from ucsearch.service.auth import check_series, check_whole
+from ucsearch.service.errors import Problem, excerpt, sentence_of
+from ucsearch.service.plan_state import pause_of
+from ucsearch.service.queries import expects_of, find_row
+from ucsearch.service.schemas import (
+    Controlled,
+    Overridden,
+    OverrideBody,
+    PauseBody,
+    RearmBody,
+    Rearmed,
+    RearmedStreams,
+    ResumeBody,
+)
+from ucsearch.service.service import Service
+from ucsearch.service.tokens import Principal, Scope
+from ucsearch.service.writer import Turn
 
-__all__ = ["Done", "feasible_actions", "override", "pause", "rearm", "repeated", "resume"]
+__all__ = [
+    "Done",
+    "feasible_actions",
+    "moment_of",
+    "override",
+    "pause",
+    "rearm",
+    "repeated",
+    "require_another_model",
+    "resume",
+]
+
+
+def moment_of(text: str) -> datetime | None:
+    """A time with its offset from UTC; None where it has none, or is none. Near both ends of the calendar there are
+    times that no other zone has, and nothing can be counted from them."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return None if moment.utcoffset() is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+_EVENTS = 10_000  # of a plan's monitor in which the trip is looked for
+_LATEST = 500  # decisions since the trip in which a series is looked for that was there before
+
+
+def require_another_model(files: Sequence[AuditReader], plan: str, series: str) -> None:
+    """Refuse where the newest forecast names the model that its series had when the stream (all together: "") tripped;
+    `files` are those of the log, the newest first."""
+    found = _tripped(files, plan, series)
+    if found is None:
+        # A monitor that was carried over, and the file before is not there.
+        raise Problem("not_allowed", "when it tripped is not in the files that are here; accept: true is needed")
+    place, seq = found
+    asked: set[str] = set()
+    for row in _since(files[: place + 1], plan, series, seq):
+        name = str(row.record["series"])
+        if name in asked:
+            continue
+        asked.add(name)
+        # Series may have models of their own: only forecasts of the same one can be compared.
+        if (before := _before(files[place:], plan, name, seq)) is not None:
+            if _model(row) != _model(before):
+                return
+            break
+    of = f" of {excerpt(series)}" if series else ""
+    raise Problem(
+        "not_allowed", f"the forecasts' model{of} is the one that tripped; another one, or accept: true, is needed"
+    )
+
+
+def _tripped(files: Sequence[AuditReader], plan: str, series: str) -> tuple[int, int] | None:
+    """File and number of the entry that says so."""
+    for place, log in enumerate(files):
+        for row in log.list(plan=plan, kind="monitor", newest_first=True, limit=_EVENTS):
+            if row.record["event"] == "tripped" and row.record["series"] == series:
+                return place, row.seq
+    return None
+
+
+def _since(files: Sequence[AuditReader], plan: str, series: str, seq: int) -> Iterator[Row]:
+    """Decisions after the trip, which is in the last file, newest first."""
+    left = _LATEST
+    for log in files:
+        rows = log.list(plan=plan, kind="decision", series=series or None, newest_first=True, limit=left)
+        for row in rows:
+            if log is files[-1] and row.seq < seq:
+                return
+            yield row
+        left -= len(rows)
+
+
+def _before(files: Sequence[AuditReader], plan: str, series: str, seq: int) -> Row | None:
+    """The last decision of a series before the trip, which is in the first of these files."""
+    for log in files:
+        limit = seq if log is files[0] else None
+        rows = log.list(plan=plan, kind="decision", series=series, newest_first=True, limit=1, before=limit)
+        if rows:
+            return rows[0]
+    return None
+
+
+def _model(row: Row) -> str:
+    return str(row.record["inputs"]["trace"]["meta"]["model"])
 
 
 class Done(NamedTuple):
     """Recorded, and what is answered."""
 
     status: int
-    content: dict[str, Any]
+    content: Any  # one of the answers in `schemas`
 
 
-def words(text: str, field: str = "why") -> str:
+def reason_of(text: str, field: str = "why") -> str:
     """A person's words: kept as they are, without control characters and spaces around them."""
     clean = text.strip()
     if not 3 <= len(clean) <= 500 or not all(c.isprintable() or c == "\n" for c in clean):
-        raise Refusal("invalid", f"{field} has 3 to 500 printable characters", where=(field,))
+        raise Problem("invalid", f"{field} has 3 to 500 printable characters", where=(field,))
     return clean
 
 
 def later_time(text: str, now: datetime, field: str) -> str:
     moment = moment_of(text)
     if moment is None or not now < moment:
-        raise Refusal("invalid", f"{field} is a time to come, with its offset from UTC", where=(field,))
+        raise Problem("invalid", f"{field} is a time to come, with its offset from UTC", where=(field,))
     return text
 
 
@@ -65,169 +155,183 @@ def feasible_actions(service: Service, record: Mapping[str, Any]) -> tuple[tuple
     return tuple((record["task"]["actions"][i], record["task"]["labels"][i]) for i in places)
 
 
-def repeated(log: AuditReader, request: Request | None) -> tuple[Row, ...]:
+def repeated(log: AuditReader, request: Request) -> tuple[Row, ...]:
     """What was recorded under a request already."""
-    rows = () if request is None else log.find_request(request.key)
-    if rows and request is not None and rows[0].record["request"].get("body") != request.body:
-        raise Refusal("key_reused", "the key was used with another body")
+    rows = log.find_request(request.key)
+    if rows and rows[0].record["request"].get("body") != request.body:
+        raise Problem("key_reused", "the key was used with another body")
     return rows
 
 
 async def _recorded(
-    service: Service, request: Request | None, write: Callable[[Desk], Entry],
-    told: Callable[[AuditReader, Row], dict[str, Any]],
+    service: Service, request: Request, write: Callable[[Turn], Sequence[Entry]],
+    answer: Callable[[AuditReader, Sequence[Row]], Any],
 ) -> Done:  # fmt: skip
-    """Write one record, or find that it was written; answer from it."""
+    """Write records in one commit, or find that they were written; answer from them."""
 
-    def run(desk: Desk) -> Done:
+    def run(turn: Turn) -> Done:
         with ExitStack() as stack:
             earlier = [stack.enter_context(reader) for reader in service.earlier_files()]
-            for reader in (*reversed(earlier), desk.log):  # a pause that was carried over was answered before
+            for reader in (*reversed(earlier), turn.log):  # a pause that was carried over was answered before
                 if rows := repeated(reader, request):
-                    return answer(reader, rows[0])
-        row = desk.log.get(write(desk).seq)
-        service.standing.follow(desk.log, row.record)
-        return answer(desk.log, row)
-
-    def answer(reader: AuditReader, row: Row) -> Done:
-        return Done(201, {"id": row.id, "seq": row.seq, "head": row.head, **told(reader, row)})
+                    return Done(201, answer(reader, rows))
+        rows = tuple(turn.log.get(entry.seq) for entry in write(turn))
+        for row in rows:
+            service.plan_states.follow(turn.log, row.record)
+            _notify(service, row.record)
+        return Done(201, answer(turn.log, rows))
 
     return await service.act(request, run)
 
 
-async def override(
-    service: Service, principal: Principal, request: Request | None, id: str, body: OverrideBody
-) -> Done:
+def _notify(service: Service, record: Mapping[str, Any]) -> None:
+    """Tell those who want to know what a person did."""
+    done = str(record.get("action", record.get("event", "")))
+    event = {"pause": "paused", "resume": "resumed", "rearmed": "rearmed"}.get(done)
+    if event is not None:
+        by = str(record.get("who", record.get("by", "")))
+        series = [record["series"]] if record.get("series") else []
+        service.notifier.tell(event, str(record["plan"]), series, by=by, why=str(record["why"]))
+
+
+async def override(service: Service, principal: Principal, request: Request, id: str, body: OverrideBody) -> Done:
     """A person's action in place of a decision's: only of the newest of its series, while it is valid, and only what
     the rules allow."""
-    why = words(body.why)
+    why = reason_of(body.why)
 
-    def write(desk: Desk) -> Entry:
+    def write(turn: Turn) -> Sequence[Entry]:
         try:
-            row = find_row(desk.log, id)
-        except Refusal:
-            if _is_earlier(service, id):
+            row = find_row(turn.log, id, principal.scope)
+        except Problem:
+            if _is_earlier(service, id, principal.scope):
                 text = "it is in an earlier file of the log, which is closed; decide the series anew"
-                raise Refusal("not_newest", text) from None
+                raise Problem("not_newest", text) from None
             raise
         record = row.record
-        newest = desk.log.newest(record["series"], record.get("plan"))
+        newest = turn.log.newest(record["series"], record.get("plan"))
         if newest is None or newest.seq != row.seq:
-            raise Refusal("not_newest", "a newer decision of this series stands")
-        if body.expects != expects_of(desk.log, row):
-            raise Refusal("not_newest", "something was said about this series since; look again")
+            raise Problem("not_newest", "a newer decision of this series stands")
+        if body.expects != expects_of(turn.log, row):
+            raise Problem("not_newest", "something was said about this series since; look again")
         until = record.get("valid_until", "")
-        if until and not desk.now < datetime.fromisoformat(until):
-            raise Refusal("expired", f"it was valid until {until}")
-        if any(o.record.get("entry", row.seq) == row.seq for o in desk.log.reports(row.id)):
-            raise Refusal("not_newest", "an outcome of this decision is reported; it can no longer be overridden")
+        if until and not turn.now < datetime.fromisoformat(until):
+            raise Problem("expired", f"it was valid until {until}")
+        if any(o.record.get("entry", row.seq) == row.seq for o in turn.log.reports(row.id)):
+            raise Problem("not_newest", "an outcome of this decision is reported; it can no longer be overridden")
         task = service.task_of(record)
         try:
             judge(record, task, body.action, force=body.force)
         except NotAllowed as error:
-            raise Refusal("not_allowed", said(error.problem), allowed=error.feasible[:100]) from error
+            raise Problem("not_allowed", sentence_of(error.problem), allowed=error.feasible[:100]) from error
         except (RecordError, InputError) as error:
-            raise Refusal("not_allowed", said(error)) from error
-        made = desk.log.override(
-            row.seq,
-            task=task,
-            who=principal.name,
-            why=why,
-            action=body.action,
-            at=desk.now,
-            request=request,
+            raise Problem("not_allowed", sentence_of(error)) from error
+        made = turn.log.override(
+            row.seq, task=task, who=principal.name, why=why, action=body.action, at=turn.now, request=request,
             force=body.force,
-        )
+        )  # fmt: skip
         service.metrics.overrides.labels(str(record.get("plan", ""))).inc()
-        return made
+        return [made]
 
-    def told(log: AuditReader, row: Row) -> dict[str, Any]:
-        record = row.record
-        about = log.get(record["entry"])
-        own = about.record
-        effective = own["outcome"]["action"] if record["action"] is None else record["action"]
-        return {
-            "overrides": record["overrides"], "series": record["series"], "action": record["action"],
-            "label": record["label"], "off_grid": record["off_grid"], "who": record["who"], "at": record["at"],
-            "effective": effective, "order": order_of(own, effective), "certified": False,
-        }  # fmt: skip
-
-    return await _recorded(service, request, write, told)
+    return await _recorded(service, request, write, _overridden)
 
 
-def _is_earlier(service: Service, id: str) -> bool:
+def _overridden(log: AuditReader, rows: Sequence[Row]) -> Overridden:
+    row, record = rows[0], rows[0].record
+    own = log.get(record["entry"]).record
+    effective = own["outcome"]["action"] if record["action"] is None else record["action"]
+    return Overridden(
+        row.id, row.seq, row.head, record["overrides"], record["series"], record["action"], record["label"],
+        record["off_grid"], record["who"], record["at"], effective, order_of(own, effective),
+    )  # fmt: skip
+
+
+def _is_earlier(service: Service, id: str, scope: Scope) -> bool:
     """Whether a decision is in a file before the one that is written to."""
     with ExitStack() as stack:
         for reader in [stack.enter_context(reader) for reader in service.earlier_files()]:
-            with suppress(Refusal):
-                find_row(reader, id)
+            with suppress(Problem):
+                find_row(reader, id, scope)
                 return True
     return False
 
 
-async def pause(service: Service, principal: Principal, request: Request | None, plan: str, body: PauseBody) -> Done:
+async def pause(service: Service, principal: Principal, request: Request, plan: str, body: PauseBody) -> Done:
     """No more releases of a plan until somebody resumes it, or until a time."""
     return await _control(service, principal, request, plan, "pause", body.why, body.until)
 
 
-async def resume(service: Service, principal: Principal, request: Request | None, plan: str, body: ResumeBody) -> Done:
+async def resume(service: Service, principal: Principal, request: Request, plan: str, body: ResumeBody) -> Done:
     return await _control(service, principal, request, plan, "resume", body.why, None)
 
 
 async def _control(
-    service: Service, principal: Principal, request: Request | None, plan: str, action: str, why: str, until: str | None
+    service: Service, principal: Principal, request: Request, plan: str, action: str, why: str, until: str | None
 ) -> Done:
-    name, text = service.plan(plan).name, words(why)
+    check_whole(principal, plan)
+    name, text = service.plan(plan).name, reason_of(why)
 
-    def write(desk: Desk) -> Entry:
-        standing = pause_of(desk.log, name)
-        paused = standing is not None and standing.holds(desk.now)
+    def write(turn: Turn) -> Sequence[Entry]:
+        standing = pause_of(turn.log, name)
+        paused = standing is not None and standing.holds(turn.now)
         if paused == (action == "pause"):
-            raise Refusal("already", f"the plan is {'paused' if paused else 'running'} already")
+            raise Problem("already", f"the plan is {'paused' if paused else 'running'} already")
         record: dict[str, Any] = {
             "schema": "ucsearch.control/1", "kind": "control", "action": action, "plan": name, "who": principal.name,
-            "why": text, "at": desk.now.isoformat(),
+            "why": text, "at": turn.now.isoformat(), "request": request.content(),
         }  # fmt: skip
         if until is not None:
-            record["until"] = later_time(until, desk.now, "until")
-        if request is not None:
-            record["request"] = request.content()
-        return desk.log.append(record)
+            record["until"] = later_time(until, turn.now, "until")
+        return [turn.log.append(record)]
 
-    def told(_: AuditReader, row: Row) -> dict[str, Any]:
-        return {k: row.record[k] for k in ("action", "plan", "who", "why", "at", "until") if k in row.record}
-
-    return await _recorded(service, request, write, told)
+    return await _recorded(service, request, write, _controlled)
 
 
-async def rearm(service: Service, principal: Principal, request: Request | None, plan: str, body: RearmBody) -> Done:
-    """Start a tripped stream anew: after the forecasts' model was changed, or because a person accepts it."""
-    found, text = service.plan(plan), words(body.why)
+def _controlled(_: AuditReader, rows: Sequence[Row]) -> Controlled:
+    row, r = rows[0], rows[0].record
+    return Controlled(
+        row.id, row.seq, row.head, r["action"], r["plan"], r["who"], r["why"], r["at"], r.get("until", "")
+    )
+
+
+async def rearm(service: Service, principal: Principal, request: Request, plan: str, body: RearmBody) -> Done:
+    """Start tripped streams anew, in one commit: after the forecasts' model was changed, or because a person accepts
+    it."""
+    found, text = service.plan(plan), reason_of(body.why)
     if found.watching is None:
-        raise Refusal("not_found", "the plan has no monitor")
-    series = body.series or ""
+        raise Problem("not_found", "the plan has no monitor")
+    for name in body.streams or ():
+        check_series(principal, plan, name) if name else check_whole(principal, plan)
 
-    def write(desk: Desk) -> Entry:
-        watched = service.standing.journal.plans.get(found.name)
-        status = None if watched is None else watched.monitor.status(series)
-        if status is None or not status.tripped:
-            raise Refusal("already", "the stream has not tripped")
+    def write(turn: Turn) -> Sequence[Entry]:
+        watched = service.plan_states.journal.plans.get(found.name)
+        known = () if watched is None else watched.monitor.statuses()
+        tripped = {s.series: s for s in known if s.tripped and principal.scope.has(found.name, s.series)}
+        chosen = list(tripped) if body.streams is None else list(dict.fromkeys(body.streams))
+        if not chosen or not set(chosen) <= set(tripped):
+            odd = next((name for name in chosen if name not in tripped), "")
+            raise Problem("already", f"{excerpt(odd) or 'the plan'} has not tripped")
         if not body.accept:
             with ExitStack() as stack:
                 earlier = [stack.enter_context(reader) for reader in service.earlier_files()]
-                require_another_model([desk.log, *earlier], found.name, series)
-        record = event_record(
-            found.name, series, "rearmed", status.evidence, status.outcomes, status.about, desk.now, principal.name,
-            text,
-        )  # fmt: skip
-        if request is not None:
-            record["request"] = request.content()
-        return desk.log.append(record)
+                for name in chosen:
+                    require_another_model([turn.log, *earlier], found.name, name)
+        records = []
+        for i, name in enumerate(chosen):
+            status = tripped[name]
+            record = event_record(
+                found.name, name, "rearmed", status.evidence, status.outcomes, status.about, turn.now, principal.name,
+                text,
+            )  # fmt: skip
+            records.append({**record, "request": request.at(i).content()})
+        return turn.log.append_batch(records)
 
-    def told(_: AuditReader, row: Row) -> dict[str, Any]:
-        return {k: row.record[k] for k in ("plan", "series", "event", "evidence", "by", "why", "at")}
+    return await _recorded(service, request, write, _rearmed)
 
-    return await _recorded(service, request, write, told)
+
+def _rearmed(_: AuditReader, rows: Sequence[Row]) -> RearmedStreams:
+    names = ("plan", "series", "event", "evidence", "by", "why", "at")
+    found = [(row, row.record) for row in rows]
+    return RearmedStreams(tuple(Rearmed(row.id, row.seq, row.head, *(r[k] for k in names)) for row, r in found))
 
 
 def event_record(

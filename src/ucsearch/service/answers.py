@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import Any, cast
 
 from ucsearch.errors import UCSearchError
-from ucsearch.pipeline.cases import ORDERING_TASK
+from ucsearch.planner.decide.states import ORDERING_TASK
 from ucsearch.records.canonical import canonical, decode_number
-from ucsearch.records.chain import Row
-from ucsearch.records.inputs import build_recorded
+from ucsearch.records.entries import Row
+from ucsearch.records.overrides import build_recorded
+from ucsearch.service.schemas import Answer, MonitorState, plain
 from ucsearch.task import Task
-from ucsearch.tasks import inventory_rules as rules
+from ucsearch.tasks.inventory import rules
 
 __all__ = ["answer", "answers", "label_of", "order_of"]
 
@@ -22,22 +23,19 @@ __all__ = ["answer", "answers", "label_of", "order_of"]
 def answers(rows: Iterable[Row], read: Callable[[Row], Mapping[str, Any]] = lambda row: row.record) -> bytes:
     """The answer to a request, one item per entry. Records are read by `read` one after another: all of a large request
     at once would be tens of megabytes."""
-    return canonical({"items": [answer(row, read(row)) for row in rows]})
+    return canonical({"items": [plain(answer(row, read(row))) for row in rows]})
 
 
-def answer(row: Row, record: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def answer(row: Row, record: Mapping[str, Any] | None = None) -> Answer:
     """One item."""
     r: Mapping[str, Any] = row.record if record is None else record
     o = r["outcome"]
-    out = {
-        "id": row.id, "seq": row.seq, "head": row.head, "series": r["series"], "outcome": o["outcome"],
-        "action": o["action"], "label": label_of(r, o["action"]), "reason": o["reason"], "cause": o["cause"],
-        "sentence": o["sentence"], "margin": o["release_margin"], "regret_bound": o["regret_bound"],
-        "pass_kind": o["pass_kind"], "plan": r.get("plan", ""), "valid_until": r.get("valid_until", ""),
-        "monitor": monitor_of(r),
-    }  # fmt: skip
-    order = order_of(r, o["action"])
-    return out if order is None else {**out, "order": order}
+    return Answer(
+        id=row.id, seq=row.seq, head=row.head, series=r["series"], outcome=o["outcome"], action=o["action"],
+        label=label_of(r, o["action"]), order=order_of(r, o["action"]), reason=o["reason"], cause=o["cause"],
+        sentence=o["sentence"], margin=o["release_margin"], regret_bound=o["regret_bound"], pass_kind=o["pass_kind"],
+        plan=r.get("plan", ""), valid_until=r.get("valid_until", ""), monitor=monitor_of(r),
+    )  # fmt: skip
 
 
 def label_of(record: Mapping[str, Any], action: Any) -> str:
@@ -84,15 +82,13 @@ def _named(where: str) -> Task | None:
     return found if isinstance(found, Task) else None
 
 
-def monitor_of(record: Mapping[str, Any]) -> dict[str, Any]:
+def monitor_of(record: Mapping[str, Any]) -> MonitorState:
     """How the calibration monitor stood when it was decided."""
     gate = record.get("gate", {})
     limit = gate.get("settings", {}).get("max_drift")
     if limit is None:
-        return {"state": "off", "evidence": None}
-    if record.get("kind") == "refusal":
-        return {"state": "unknown", "evidence": None}
-    evidence = gate["calibration"].get("drift")
+        return MonitorState("off", None)
+    evidence = None if record.get("kind") == "refusal" else gate["calibration"].get("drift")
     if evidence is None:
-        return {"state": "unknown", "evidence": None}
-    return {"state": "armed" if float(decode_number(evidence)) <= limit else "tripped", "evidence": evidence}
+        return MonitorState("unknown", None)
+    return MonitorState("armed" if float(decode_number(evidence)) <= limit else "tripped", evidence)

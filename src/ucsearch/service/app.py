@@ -1,11 +1,16 @@
-"""The application: endpoints under /v1, answers of the closed list, OpenAPI, health, metrics."""
+"""The application: middleware, routes under /v1, the console, and how a refusal becomes an answer."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from importlib import import_module
-from importlib.util import find_spec
+import asyncio
+import itertools
+import logging
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -13,81 +18,194 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ucsearch.service import console
 from ucsearch.service.auth import Rates
-from ucsearch.service.core import Service
-from ucsearch.service.middleware import RequestMiddleware, problem_response
-from ucsearch.service.problems import Refusal, shown
+from ucsearch.service.errors import Problem, excerpt
 from ucsearch.service.routes import control, decisions, state
+from ucsearch.service.routes.bodies import HeldBodies
+from ucsearch.service.service import Service
 
-__all__ = ["make_app"]
+__all__ = ["RequestMiddleware", "make_app", "problem_response"]
+
+_log = logging.getLogger("ucsearch.service")
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PORT = re.compile(r":\d+$")
+_ONCE = frozenset({b"authorization", b"content-encoding", b"content-type", b"host", b"idempotency-key", b"origin"})
+_BEAT_S = 1.0
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+
+
+class RequestMiddleware:
+    """Request id, `Host`, doubled headers, bugs, metrics and the text log. Plain ASGI, so that it sees answers as they
+    are sent."""
+
+    def __init__(self, app: App, service: Service) -> None:
+        self.app, self.service = app, service
+        server = service.config.server
+        self.hosts = {host.lower() for host in server.hosts}
+        own = (server.proxy_user_header, server.proxy_groups_header)
+        self.once = _ONCE | {name.lower().encode("latin-1", "replace") for name in own if name}
+        self._prefix, self._count = secrets.token_hex(5), itertools.count()
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        state = scope.setdefault("state", {})
+        request_id = state["request_id"] = self._request_id(headers)
+        started = time.monotonic()
+        status = 0
+
+        async def out(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            if (problem := self._problem(scope, headers)) is not None:
+                await problem_response(Request(scope), problem)(scope, receive, out)
+            else:
+                await self.app(scope, receive, out)
+        except Exception as error:
+            if status:  # the answer has begun: the server cuts the connection
+                raise
+            await _answer(Request(scope), as_problem(error, request_id))(scope, receive, out)
+        finally:
+            self._note(scope, status or 500, time.monotonic() - started, headers)
+
+    def _request_id(self, headers: Mapping[bytes, bytes]) -> str:
+        """The caller's own, where it is a proper one."""
+        given = headers.get(b"x-request-id", b"").decode("latin-1")
+        return given if _ID.fullmatch(given) else f"{self._prefix}{next(self._count):06x}"
+
+    def _problem(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Problem | None:
+        """Why a request is refused before any route sees it."""
+        # Of two hosts, keys or tokens nobody knows which one others will believe.
+        names = [key for key, _ in scope["headers"] if key in self.once]
+        doubled = next((key.decode("latin-1") for key in sorted(set(names)) if names.count(key) > 1), "")
+        host = _PORT.sub("", headers.get(b"host", b"").decode("latin-1").lower())
+        if host not in self.hosts or doubled == "host":
+            return Problem("bad_host", "the Host header is not in server.hosts")
+        if doubled:
+            return Problem("bad_request", f"the header {doubled} is there twice")
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            return Problem("bad_request", "the body has two lengths: Content-Length and Transfer-Encoding")
+        if "\n" in scope["path"]:  # routes would not see it at the end, and what stands before might
+            return Problem("not_found")
+        return None
+
+    def _note(self, scope: Scope, status: int, seconds: float, headers: Mapping[bytes, bytes]) -> None:
+        route, state, metrics = _route(scope), scope["state"], self.service.metrics
+        metrics.requests.labels(route, str(status)).inc()
+        metrics.seconds.labels(route).observe(seconds)
+        fields = {
+            "request": state["request_id"], "method": scope["method"], "route": route, "status": status,
+            "ms": round(1000.0 * seconds, 2),
+        }  # fmt: skip
+        if code := state.get("refused", ""):
+            metrics.refusals.labels(code).inc()
+            fields["refused"] = code
+        if trace := headers.get(b"traceparent", b"").decode("latin-1"):
+            fields["traceparent"] = trace[:80]
+        if by := state.get("principal", ""):
+            fields["by"] = by
+        _log.info("request", extra={"fields": fields})
+
+
+def _route(scope: Scope) -> str:
+    route: str = getattr(scope.get("route"), "path", "other")
+    if scope["path"].startswith("/v1/") and route.startswith("/") and not route.startswith("/v1/"):
+        return f"/v1{route}"  # routers know themselves without their prefix
+    return route
+
+
+def as_problem(error: BaseException, request_id: str) -> Problem:
+    """A refusal as it is; anything else is a bug, written to the text log and not shown to the caller."""
+    if isinstance(error, Problem):
+        return error
+    _log.error("a bug", exc_info=error, extra={"fields": {"request": request_id}})
+    return Problem("internal", "see the service's log")
+
+
+def problem_response(request: Request, problem: Problem) -> Response:
+    """A refusal as `application/problem+json`."""
+    request.state.refused = problem.code
+    made = problem.answer(getattr(request.state, "request_id", ""))
+    return Response(made.body, made.status, made.headers, made.media)
+
 
 _BY_STATUS = {404: "not_found", 405: "method_not_allowed", 400: "bad_request", 413: "too_large"}
 
 
-def make_app(service: Service, *, console: bool = True) -> FastAPI:
+def make_app(service: Service) -> FastAPI:
     """The ASGI application of a service. It starts the service when the server starts, and stops it with it."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         if not service.started:
             service.start()
+        beat = asyncio.create_task(_beat(service))
         try:
             yield
         finally:
+            beat.cancel()
+            with suppress(asyncio.CancelledError):
+                await beat
             service.stop()
 
     app = FastAPI(
         title="ucsearch decision service", version="1", lifespan=lifespan, openapi_url=None, docs_url=None,
         redoc_url=None, redirect_slashes=False, generate_unique_id_function=lambda route: route.name,
     )  # fmt: skip
-    app.state.service, app.state.rates, app.state.bodies = service, Rates(), 0
+    app.state.service, app.state.rates = service, Rates()
+    app.state.bodies = HeldBodies(service.config.limits, service.metrics.held_bytes)
     for router in (decisions.router, state.router, control.router):
         app.include_router(router, prefix="/v1")
-    app.include_router(state.health)
-    if console:
-        _mount_console(app)
-    app.add_exception_handler(Refusal, _refused)
+    console.mount(app)
+    app.add_exception_handler(Problem, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_middleware(RequestMiddleware, service=service, refuse=_answer)
+    app.add_middleware(RequestMiddleware, service=service)
     return app
 
 
-def _mount_console(app: FastAPI) -> None:
-    name = "ucsearch.service.console"
-    if find_spec(name) is not None:
-        import_module(name).mount(app)
+async def _beat(service: Service) -> None:
+    """Say that the event loop goes round; /healthz asks."""
+    while True:
+        service.beat_at = time.monotonic()
+        await asyncio.sleep(_BEAT_S)
 
 
-def _id(request: Request) -> str:
-    return str(getattr(request.state, "request_id", ""))
-
-
-def _answer(request: Request, refusal: Refusal) -> Response:
+def _answer(request: Request, problem: Problem) -> Response:
     """JSON for programs, a page for people."""
-    page = getattr(request.app.state, "problem_page", None)
-    if page is not None and f"{request.url.path}/".startswith("/console/"):
-        made: Response = page(request, refusal)
-        return made
-    return problem_response(refusal, _id(request))
+    if f"{request.url.path}/".startswith("/console/"):
+        return console.problem_page(request, problem)
+    return problem_response(request, problem)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    if not isinstance(error, Refusal):
+    if not isinstance(error, Problem):
         raise error
     return _answer(request, error)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Parameters of path and query; bodies are checked by `bodies.read_body`."""
+    """Parameters of path, query and headers; bodies are checked by `bodies.read_body`."""
     found = error.errors() if isinstance(error, RequestValidationError) else ()
-    where = tuple(f"{'.'.join(shown(x) for x in e['loc'])}: {shown(e['msg'])}" for e in found)
-    return problem_response(Refusal("invalid", "a parameter is not what is expected", where=where), _id(request))
+    if any(str(e["loc"][-1]).lower() == "idempotency-key" for e in found):
+        text = "expected Idempotency-Key with 1 to 128 visible ASCII characters"
+        return problem_response(request, Problem("no_idempotency_key", text))
+    where = tuple(f"{'.'.join(excerpt(x) for x in e['loc'])}: {excerpt(e['msg'])}" for e in found)
+    return problem_response(request, Problem("invalid", "a parameter is not what is expected", where=where))
 
 
 async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    made = _answer(request, Refusal(_BY_STATUS.get(status, "bad_request")))
+    made = _answer(request, Problem(_BY_STATUS.get(status, "bad_request")))
     if isinstance(error, HTTPException) and error.headers:
         made.headers.update({k: v for k, v in error.headers.items() if k.lower() == "allow"})
     return made

@@ -11,12 +11,26 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ucsearch.dispatch.gate import Gate
+from ucsearch.decision.gate import Gate
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.monitor import Settings as Watching
 from ucsearch.monitor import Watch
+from ucsearch.service.schemas import MOST_ITEMS
 
-__all__ = ["Config", "ConfigError", "Limits", "MonitorTable", "PlanTable", "Server", "Store", "load_config"]
+__all__ = [
+    "Backup",
+    "Config",
+    "ConfigError",
+    "Limits",
+    "MonitorTable",
+    "PlanTable",
+    "Retention",
+    "Rotation",
+    "Server",
+    "Store",
+    "Webhook",
+    "load_config",
+]
 
 FILE = "service.toml"
 _CENTURY_S = 3.2e9  # longer times end after the calendar does
@@ -42,6 +56,11 @@ class Server(_Table):
     """Where it listens and whom it believes."""
 
     bind: str = Field(default="127.0.0.1:8411", description="address and port")
+    admin_bind: str = Field(
+        default="127.0.0.1:8412",
+        description="address and port of /healthz, /readyz and /metrics; the last one needs a viewer's token off "
+        "loopback",
+    )
     hosts: tuple[str, ...] = Field(
         default=("127.0.0.1", "localhost", "[::1]"), description="allowed Host headers, without port"
     )
@@ -52,27 +71,25 @@ class Server(_Table):
     )
     proxies: tuple[str, ...] = Field(default=(), description="addresses from which that header is believed")
     proxy_role: Literal["viewer", "operator"] = Field(default="viewer", description="role of users named by the proxy")
-
-    @property
-    def host(self) -> str:
-        return self.bind.rpartition(":")[0].strip("[]")
-
-    @property
-    def port(self) -> int:
-        return int(self.bind.rpartition(":")[2])
+    proxy_groups_header: str = Field(
+        default="", description="header in which the proxy names the user's groups, separated by commas"
+    )
+    proxy_groups: dict[str, Literal["viewer", "operator", "admin"]] = Field(
+        default={}, description="role of a group's members; of several groups the highest; of none proxy_role"
+    )
 
     @property
     def on_loopback(self) -> bool:
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(host_of(self.bind))
 
     @model_validator(mode="after")
     def _safe(self) -> Server:
-        host, _, port = self.bind.rpartition(":")
-        if not host or not port.isdecimal() or not int(port) < 65536:
-            raise ValueError(f"bind: saw {self.bind!r}, expected an address and a port, such as 127.0.0.1:8411")
+        for field, text in (("bind", self.bind), ("admin_bind", self.admin_bind)):
+            host, _, port = text.rpartition(":")
+            if not host or not port.isdecimal() or not int(port) < 65536:
+                raise ValueError(f"{field}: saw {text!r}, expected an address and a port, such as 127.0.0.1:8411")
+        if self.bind == self.admin_bind and port_of(self.bind):
+            raise ValueError(f"admin_bind: saw {self.admin_bind!r}, expected another port than bind")
         for name in self.hosts or ("",):  # others would be compared for ever, and everybody refused
             if _HOST.fullmatch(name) is None:
                 raise ValueError(f"hosts: saw {name!r}, expected names without scheme and port, IPv6 as '[::1]'")
@@ -82,12 +99,33 @@ class Server(_Table):
             raise ValueError("proxies: saw none, expected the addresses from which proxy_user_header is believed")
         for text in self.proxies:
             ipaddress.ip_network(text)
+        if bool(self.proxy_groups_header) != bool(self.proxy_groups):
+            raise ValueError("proxy_groups_header and proxy_groups: expected both or neither")
+        if self.proxy_groups_header and not self.proxy_user_header:
+            raise ValueError("proxy_groups_header: saw it alone, expected proxy_user_header beside it")
         if not self.on_loopback and not self.tls_cert and not self.proxy_user_header:
             raise ValueError(
                 f"bind: saw {self.bind!r}, expected a loopback address: others need tls_cert and tls_key, or a proxy "
                 "(proxy_user_header and proxies)"
             )
         return self
+
+
+def host_of(bind: str) -> str:
+    """The address of an address and port."""
+    return bind.rpartition(":")[0].strip("[]")
+
+
+def port_of(bind: str) -> int:
+    return int(bind.rpartition(":")[2])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is one of this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Store(_Table):
@@ -98,7 +136,7 @@ class Store(_Table):
         default="checkpoint/decisions.json", description="kept outside the log's folder; the log must confirm it"
     )
     checkpoint_every: int = Field(default=1_000, ge=1, description="entries between checkpoints")
-    wal_autocheckpoint: int = Field(default=2_000, ge=0, description="SQLite: pages; 0 where Litestream does it")
+    wal_autocheckpoint: int = Field(default=1_000, ge=0, description="SQLite: pages; 0 where Litestream does it")
     max_pages: int | None = Field(default=None, ge=1, description="SQLite: upper limit of the file's size")
     least_free_bytes: int = Field(default=256 << 20, ge=0, description="below this nothing is accepted any more")
 
@@ -114,24 +152,72 @@ class Store(_Table):
         return value
 
 
+class Backup(_Table):
+    """Copies of the log, taken while the service runs."""
+
+    folder: str = Field(default="", description="where copies are put; none are taken without one")
+    every_h: float = Field(default=24.0, gt=0.0, le=8_760.0, description="hours between two copies")
+    keep: int = Field(default=14, ge=1, description="copies; older ones are deleted")
+
+
+class Rotation(_Table):
+    """When the log goes on in another file (SQLite)."""
+
+    entries: int = Field(default=0, ge=0, description="of a file, after which the next one is begun; 0: never")
+
+
+class Retention(_Table):
+    """How long what was recorded is kept."""
+
+    days: float = Field(
+        default=0.0, ge=0.0, le=36_525.0, description="after which contents of entries are erased; 0: never"
+    )
+
+
+EVENTS = ("tripped", "rearmed", "hold", "paused", "resumed", "log_altered", "backup_failed")
+
+
+class Webhook(_Table):
+    """An address that is told what a person should know."""
+
+    url: str = Field(description="http:// or https://")
+    secret_file: str = Field(description="file with the secret that messages are signed with; mode 0600")
+    events: tuple[Literal["tripped", "rearmed", "hold", "paused", "resumed", "log_altered", "backup_failed"], ...] = (
+        Field(default=("tripped", "hold", "log_altered", "backup_failed"), min_length=1)
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _addressed(cls, value: str) -> str:
+        if not re.match(r"https?://[^/@\s]+(/\S*)?$", value):
+            raise ValueError("expected http:// or https://, a host, and no user or password")
+        return value
+
+
 class Limits(_Table):
     """What a request may ask for."""
 
     body_bytes: int = Field(default=2 << 20, ge=1024, description="of a request's body, counted while it is read")
-    items: int = Field(default=500, ge=1, le=10_000)
+    items: int = Field(default=500, ge=1, le=MOST_ITEMS)
     members: int = Field(default=4_096, ge=1)
     steps: int = Field(default=512, ge=1)
     numbers: int = Field(default=65_536, ge=1, description="members x steps of one item")
     series_length: int = Field(default=200, ge=1, le=1_000, description="characters of a series' name")
     body_s: float = Field(default=10.0, gt=0)
     request_s: float = Field(default=30.0, gt=0)
-    bodies: int = Field(default=64, ge=1, description="bodies that are read at the same time; more are 503")
+    held_bytes: int = Field(
+        default=16 << 20,
+        ge=1 << 20,
+        description="of large bodies, from the first byte to the answer; a token has at most half of it; more is 503",
+    )
     queue_items: int = Field(default=512, ge=1)
     queue_s: float = Field(default=0.15, gt=0, description="what is not answered yet may take so long, else 503")
     batch_items: int = Field(default=64, ge=1, description="decided and committed together")
     per_token: float = Field(default=50.0, gt=0, description="requests a second")
     per_agent: float = Field(default=500.0, gt=0, description="requests a second of a token with role agent")
-    logins: int = Field(default=10, ge=1, description="failed logins a minute from one address")
+    logins: int = Field(
+        default=10, ge=1, description="failed logins a minute from one address; a right token always gets in"
+    )
 
 
 class MonitorTable(_Table):
@@ -190,6 +276,10 @@ class Config(_Table):
     server: Server = Server()
     store: Store = Store()
     limits: Limits = Limits()
+    backup: Backup = Backup()
+    rotation: Rotation = Rotation()
+    retention: Retention = Retention()
+    webhook: tuple[Webhook, ...] = ()
     plan: tuple[PlanTable, ...] = ()
 
     @model_validator(mode="after")
@@ -197,6 +287,8 @@ class Config(_Table):
         names = [p.name for p in self.plan]
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"plan: saw {twice[0]!r} twice, expected each name once")
+        if self.rotation.entries and self.store.is_postgres:
+            raise ValueError("rotation.entries: saw it with a log in PostgreSQL, expected 0; docs/service.md says how")
         return self
 
 

@@ -16,9 +16,8 @@ import numpy as np
 from ucsearch.client import Answer, Client, Forecast, Item, Outcome, Retry
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.service.config import FILE, load_config
-from ucsearch.service.core import Service
-from ucsearch.service.ground import taken
-from ucsearch.service.start import ready_plans
+from ucsearch.service.run import address_of, listen, make_server, ready_plans, taken
+from ucsearch.service.service import Service
 from ucsearch.service.tokens import FILE as TOKENS
 from ucsearch.service.tokens import TokenBook, write_tokens
 
@@ -36,6 +35,7 @@ _DRIFT_FROM = 15
 CONFIG = """\
 [server]
 bind = "{bind}"
+admin_bind = "127.0.0.1:0"
 
 [store]
 log = "log/decisions.db"
@@ -148,8 +148,6 @@ def run_demo(
     say: Callable[[str], None] = print,
 ) -> int:  # fmt: skip
     """Serve until Ctrl-C, for so many seconds, or until the past was sent (`once`); returns the periods sent."""
-    from ucsearch.service.server import make_server
-
     if seen := taken("127.0.0.1", port):  # before there are files that the next try would stumble over
         raise InputError("--port", f"{port} ({seen})", "a port that is free; 0 takes any")
     tokens = set_up(folder, f"127.0.0.1:{port}")
@@ -158,10 +156,6 @@ def run_demo(
     ready_plans(service.plans)
     service.start()
     stop, sent = threading.Event(), [0]
-
-    def ready(address: str) -> None:
-        url = f"http://{address}"
-        threading.Thread(target=feed, args=(url,), name="demo-stream", daemon=True).start()
 
     def feed(url: str) -> None:
         try:
@@ -189,14 +183,16 @@ def run_demo(
                 if stream.periods >= PAST and stop.wait(_TICK_S):
                     return
 
-    server = make_server(service, ready)
+    server, listening = make_server(service), listen(f"127.0.0.1:{port}")
+    url = f"http://{address_of(listening)}"
     timer = None if seconds is None else threading.Timer(seconds, lambda: setattr(server, "should_exit", True))
     say(f"Starting in {folder}; {PAST} quarters of an hour of {len(PRODUCTS)} products come first ...")
     try:
         if timer is not None:
             timer.daemon = True
             timer.start()
-        server.run()
+        threading.Thread(target=feed, args=(url,), name="demo-stream", daemon=True).start()
+        server.run(sockets=[listening])
     except KeyboardInterrupt:  # uvicorn has ended well, and says so in this way
         pass
     finally:

@@ -11,20 +11,19 @@ from typing import Any
 from ucsearch.errors import RecordError
 from ucsearch.monitor import rank_of
 from ucsearch.monitor.bets import LEAST_MEMBERS
-from ucsearch.pipeline.forecasts import LARGEST
-from ucsearch.records.blobs import decode_array
+from ucsearch.planner.files.series_file import LARGEST
+from ucsearch.records.arrays import decode_array
 from ucsearch.records.canonical import seal
-from ucsearch.records.chain import Row
+from ucsearch.records.entries import Request, Row
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.requests import Request
-from ucsearch.service.actions import Done, event_record, repeated
-from ucsearch.service.core import Service
-from ucsearch.service.problems import Refusal
-from ucsearch.service.reads import find_row
-from ucsearch.service.schemas import OutcomeItem, OutcomesBody
-from ucsearch.service.times import moment_of
+from ucsearch.service.actions import Done, event_record, moment_of, repeated
+from ucsearch.service.auth import check_series
+from ucsearch.service.errors import Problem
+from ucsearch.service.queries import find_row
+from ucsearch.service.schemas import OutcomeItem, OutcomesBody, Report, Reports
+from ucsearch.service.service import Service
 from ucsearch.service.tokens import Principal
-from ucsearch.service.writer import Desk
+from ucsearch.service.writer import Turn
 
 __all__ = ["report", "target_rank"]
 
@@ -33,11 +32,9 @@ _AHEAD = timedelta(days=1)  # clocks of reporters may go before ours, not by mor
 
 def report(service: Service, principal: Principal, request: Request, body: OutcomesBody) -> Any:
     """Record reports; those that say what is known already add nothing."""
-    if len(body.items) > service.config.limits.items:
-        raise Refusal("too_large", f"{len(body.items)} items, at most {service.config.limits.items}")
 
-    def run(desk: Desk) -> Done:
-        with closing(_Report(service, principal, request, desk)) as made:
+    def run(turn: Turn) -> Done:
+        with closing(_Report(service, principal, request, turn)) as made:
             return made.run(body.items)
 
     return service.act(request, run, len(body.items))
@@ -46,8 +43,8 @@ def report(service: Service, principal: Principal, request: Request, body: Outco
 class _Report:
     """One request, in the deciding thread."""
 
-    def __init__(self, service: Service, principal: Principal, request: Request, desk: Desk) -> None:
-        self.service, self.principal, self.request, self.desk = service, principal, request, desk
+    def __init__(self, service: Service, principal: Principal, request: Request, turn: Turn) -> None:
+        self.service, self.principal, self.request, self.turn = service, principal, request, turn
         # Of this request, by head of the decision and step.
         self.fresh: dict[tuple[str, int], list[dict[str, Any]]] = {}
         self.homes: dict[str, AuditReader] = {}  # of decisions in earlier files of the log, by head
@@ -59,7 +56,7 @@ class _Report:
 
     def run(self, items: Sequence[OutcomeItem]) -> Done:
         known: dict[int, str] = {}
-        for reader in (*reversed(self.earlier), self.desk.log):
+        for reader in (*reversed(self.earlier), self.turn.log):
             known |= {row.record["request"]["item"]: row.id for row in repeated(reader, self.request)}
         targets = [self._target(item, i) for i, item in enumerate(items)]
         records: dict[int, dict[str, Any]] = {}
@@ -74,18 +71,20 @@ class _Report:
         if records:
             self._write(list(records.values()), [targets[i].record for i in records])
         out = [self._told(self._report_of(name), i in records or i in known) for i, name in enumerate(ids)]
-        return Done(201 if records or known else 200, {"items": out})
+        return Done(201 if records or known else 200, Reports(tuple(out)))
 
     def _target(self, item: OutcomeItem, i: int) -> Row:
         row = self._found(item.decision)
         if row is None:
-            raise Refusal("not_found", "there is no such decision", where=(f"items[{i}].decision",))
+            raise Problem("not_found", "there is no such decision", where=(f"items[{i}].decision",))
+        own = row.record
+        check_series(self.principal, str(own.get("plan", "")), str(own.get("series", "")))
         observed, where = moment_of(item.observed_at), (f"items[{i}].observed_at",)
         if observed is None:
-            raise Refusal("invalid", "a time with its offset from UTC is expected", where=where)
-        if observed > self.desk.now + _AHEAD:
+            raise Problem("invalid", "a time with its offset from UTC is expected", where=where)
+        if observed > self.turn.now + _AHEAD:
             # Every outcome after it would count as late, and the pool of all series would never move again.
-            raise Refusal("invalid", "a time that has come is expected", where=where)
+            raise Problem("invalid", "a time that has come is expected", where=where)
         return row
 
     def _check_value(self, item: OutcomeItem, row: Row, i: int) -> None:
@@ -96,32 +95,32 @@ class _Report:
         is_asked = item.taken in [row.record["outcome"]["action"], *(o.record["action"] for o in overrides)]
         for name, numbers in (("value", values), ("taken", [] if item.taken is None or is_asked else [item.taken])):
             if not all(abs(x) <= LARGEST for x in numbers):
-                raise Refusal("invalid", f"at most {LARGEST:g} either way", where=(f"items[{i}].{name}",))
+                raise Problem("invalid", f"at most {LARGEST:g} either way", where=(f"items[{i}].{name}",))
         trace = row.record.get("inputs", {}).get("trace", {})
         if isinstance(item.value, list) and "members" in trace:
             fields = decode_array(self._home(row).blob(trace["members"]["$blob"])).shape[-1]
             if len(values) != fields:
                 text = f"{len(values)} values, expected {fields}, one for each field"
-                raise Refusal("invalid", text, where=(f"items[{i}].value",))
+                raise Problem("invalid", text, where=(f"items[{i}].value",))
 
     def _found(self, id: str) -> Row | None:
-        for reader in (self.desk.log, *self.earlier):
+        for reader in (self.turn.log, *self.earlier):
             try:
                 row = find_row(reader, id)
-            except Refusal:
+            except Problem:
                 continue
-            if reader is not self.desk.log:
+            if reader is not self.turn.log:
                 self.homes[row.head] = reader
             return row
         return None
 
     def _home(self, row: Row) -> AuditReader:
         """The file that a decision is in."""
-        return self.homes.get(row.head, self.desk.log)
+        return self.homes.get(row.head, self.turn.log)
 
     def _reports(self, row: Row, step: int) -> list[dict[str, Any]]:
         """What was said about a step of a decision, the first one first."""
-        files = (*reversed(self.earlier), self.desk.log) if row.head in self.homes else (self.desk.log,)
+        files = (*reversed(self.earlier), self.turn.log) if row.head in self.homes else (self.turn.log,)
         found = [r.record for file in files for r in file.reports(row.id)]
         mine = [o for o in found if o["step"] == step and o.get("entry", row.seq) == row.seq]
         return [*mine, *self.fresh.get((row.head, step), [])]
@@ -152,7 +151,7 @@ class _Report:
             record["replaces"] = earlier[0]["id"]
         else:
             # As the log says, not service.toml: a monitor that was armed there follows every outcome, whoever looks.
-            watched = self.service.standing.journal.plans.get(str(own.get("plan", "")))
+            watched = self.service.plan_states.journal.plans.get(str(own.get("plan", "")))
             if watched is not None and (rank := self._rank(watched.monitor.settings.lags, row, item)) is not None:
                 record["rank"] = list(rank)
         sealed = seal(record)
@@ -179,7 +178,7 @@ class _Report:
 
     def _write(self, batch: Sequence[dict[str, Any]], decisions: Sequence[Mapping[str, Any]]) -> None:
         """The reports about these decisions, and what follows from them for the monitors, in one commit."""
-        standing, log = self.service.standing, self.desk.log
+        standing, log = self.service.plan_states, self.turn.log
         events: list[dict[str, Any]] = []
         try:
             for record, decision in zip(batch, decisions, strict=True):
@@ -187,37 +186,48 @@ class _Report:
                     events.append(
                         event_record(
                             record["plan"], trip.series, trip.event, trip.evidence, trip.outcomes, trip.about,
-                            self.desk.now, "", trip.why,
+                            self.turn.now, "", trip.why,
                         )
                     )  # fmt: skip
                 standing.arrived(decision, record["step"])
             log.append_batch([*batch, *events])
+            self._tell(events)
         except BaseException:
             self.service.writer.forget()  # what was counted is not recorded
             raise
 
+    def _tell(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Tell those who want to know what tripped or was armed again: all series of a plan in one message."""
+        told: dict[tuple[str, str, bool], list[Mapping[str, Any]]] = {}
+        for event in events:
+            told.setdefault((event["event"], event["plan"], not event["series"]), []).append(event)
+        for (name, plan, is_pool), own in told.items():
+            series = [] if is_pool else [event["series"] for event in own]
+            about = own[0]["about"] if is_pool else ""
+            self.service.notifier.tell(name, plan, series, about=about, all_together=is_pool)
+
     def _report_of(self, name: str) -> Row:
-        for reader in (self.desk.log, *self.earlier):
+        for reader in (self.turn.log, *self.earlier):
             try:
                 return reader.get(name)
             except RecordError:
                 continue
         raise RecordError(f"no report {name}")
 
-    def _told(self, row: Row, new: bool) -> dict[str, Any]:
+    def _told(self, row: Row, new: bool) -> Report:
         record = row.record
         about = self._found(record["decision"])
         if about is None:
             raise RecordError(f"no decision {record['decision']}")
         taken, home = record.get("taken"), self._home(about)
-        before = [o for o in home.overrides(about.seq) if home is not self.desk.log or o.seq < row.seq]
+        before = [o for o in home.overrides(about.seq) if home is not self.turn.log or o.seq < row.seq]
         decided = about.record["outcome"]["action"]
         effective = decided if not before or before[-1].record["action"] is None else before[-1].record["action"]
-        return {
-            "id": row.id, "seq": row.seq, "decision": record["decision"], "step": record["step"],
-            "series": record["series"], "replaces": record.get("replaces"), "repeated": not new,
-            "followed": None if taken is None else taken == effective, "rank": record.get("rank"),
-        }  # fmt: skip
+        rank = record.get("rank")
+        return Report(
+            row.id, row.seq, record["decision"], record["step"], record["series"], record.get("replaces"), not new,
+            None if taken is None else taken == effective, None if rank is None else (rank[0], rank[1]),
+        )  # fmt: skip
 
 
 def target_rank(

@@ -11,19 +11,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ucsearch.dispatch.gate import Calibration
+from ucsearch.decision.gate import Calibration
 from ucsearch.errors import DataError, InputError, UCSearchError
 from ucsearch.monitor import Settings as Watching
-from ucsearch.pipeline.decide import bodies_of, decided
-from ucsearch.pipeline.direct import Known, rows_work
-from ucsearch.pipeline.work import Standing
-from ucsearch.records.requests import Request, Under
+from ucsearch.planner.decide.in_memory import Known, rows_work
+from ucsearch.planner.decide.inputs import Standing
+from ucsearch.planner.decide.job import bodies_of, decided
+from ucsearch.planner.settings import Settings, load_settings
+from ucsearch.planner.settings.own import OwnTask, own_task
+from ucsearch.records.entries import Request, Under
 from ucsearch.records.writer import Body, Writers
 from ucsearch.service.config import ConfigError, PlanTable
-from ucsearch.service.problems import Refusal, said
-from ucsearch.service.warm import Kernels, Warmed, warm_rows
-from ucsearch.settings import Settings, load_settings
-from ucsearch.settings.own import OwnTask, own_task
+from ucsearch.service.errors import Problem, sentence_of
+from ucsearch.service.kernels import Kernels, Warmed, warm_rows
 from ucsearch.task import Task
 
 __all__ = ["Item", "Plan", "load_plan"]
@@ -91,12 +91,12 @@ class Plan:
     def decide(
         self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
     ) -> list[Body]:
-        """Records of these items, in order; every series once. What is wrong with all of them is a `Refusal`."""
+        """Records of these items, in order; every series once. What is wrong with all of them is a `Problem`."""
         try:
             return self._decided(items, now, calibrations, paused)
         except (InputError, DataError) as error:
-            where = re.sub(r"^rows\[", "items[", said(error))  # as whoever asked knows them
-            raise Refusal("invalid", "the items cannot be decided", where=(where,)) from error
+            where = re.sub(r"^rows\[", "items[", sentence_of(error))  # as whoever asked knows them
+            raise Problem("invalid", "the items cannot be decided", where=(where,)) from error
 
     def _decided(
         self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
@@ -165,10 +165,3 @@ def coarse(plan: Plan) -> str:
             f"coarse for the monitor, which needs {_MEMBERS}"
         )
     return ""
-
-
-def check_item(row: Mapping[str, Any], plan: Plan) -> None:
-    """Names that would mean two things."""
-    for name in ("series", "forecast", plan.settings.columns.series):
-        if name in row:
-            raise InputError(f"state.{name}", "a member", "none of that name")

@@ -1,19 +1,59 @@
-"""The bounded queue of the writer: who may wait, what is taken together, and who is refused at once because those
-before take too long already."""
+"""The bounded queue of the writer: what waits, who may wait, what is taken together, and who is refused at once because
+those before take too long already."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from ucsearch.service.jobs import Call, Job
-from ucsearch.service.problems import Refusal
+from ucsearch.records.entries import Request
+from ucsearch.records.log import AuditLog
+from ucsearch.service.errors import Problem
+from ucsearch.service.plans import Plan
 
-__all__ = ["Queue"]
+__all__ = ["Call", "Job", "Queue", "Turn"]
 
 _FEW = 4  # parts of a batch below which it says nothing about the time that an item takes
 _SMOOTH = 0.2  # weight of the last batch in the time that an item takes
 _STOPPING_S = 5  # after which somebody may ask again
+
+
+@dataclass(eq=False)
+class Job:
+    """One request to decide."""
+
+    plan: Plan
+    rows: Sequence[Mapping[str, Any]]
+    request: Request  # of its first item
+    future: Future[bytes] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def items(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(eq=False)
+class Call:
+    """Something that runs alone."""
+
+    run: Callable[[Turn], Any]
+    items: int = 1
+    future: Future[Any] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+
+
+class Turn(NamedTuple):
+    """The writer's turn of a call: the log, and the time."""
+
+    log: AuditLog
+    now: datetime
 
 
 class Queue:
@@ -54,11 +94,11 @@ class Queue:
         time to some is worth more than a late one to all. A batch may always wait."""
         waiting, unanswered = self.waiting, self._unanswered
         if waiting and waiting + items > self._most:  # one that is larger than the queue waits alone
-            raise Refusal("queue_full", f"{waiting} items wait, at most {self._most}")
+            raise Problem("queue_full", f"{waiting} items wait, at most {self._most}")
         if self._takes_long(unanswered):
             needed_s = unanswered * self.pace_s
             text = f"{unanswered} items are not answered, which takes {needed_s:.2g} s, at most {self._longest_s:g} s"
-            raise Refusal("queue_full", text, retry_after=max(1, round(needed_s)))
+            raise Problem("queue_full", text, retry_after=max(1, round(needed_s)))
 
     def put(self, job: Job | Call) -> None:
         with self._changed:
@@ -67,7 +107,7 @@ class Queue:
             if isinstance(job, Job):
                 self.make_room(job.items)
             elif self.waiting > 2 * self._most:  # a person's pause must get through where decisions do not
-                raise Refusal("queue_full", f"{self.waiting} items wait")
+                raise Problem("queue_full", f"{self.waiting} items wait")
             self._jobs.append(job)
             self.waiting += job.items
             self._changed.notify()
@@ -112,5 +152,5 @@ class Queue:
             job.future.set_exception(stopping())
 
 
-def stopping() -> Refusal:
-    return Refusal("not_ready", "the service is stopping", retry_after=_STOPPING_S)
+def stopping() -> Problem:
+    return Problem("not_ready", "the service is stopping", retry_after=_STOPPING_S)

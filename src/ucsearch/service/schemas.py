@@ -1,27 +1,32 @@
-"""What requests may say and what answers hold: the models that the OpenAPI description is made of."""
+"""What requests may say (pydantic models) and what is answered (frozen records). Numbers of answers are as in records:
+None is not known, "inf" is unbounded, big whole numbers are text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from ucsearch.dispatch.decision import Outcome
-from ucsearch.dispatch.gate import Reason
-from ucsearch.service.problems import CODES, MEDIA
-from ucsearch.service.reads import DecisionLine, Figure, PlanView, SeriesView
-from ucsearch.service.watching import MonitorView, StreamView
+from ucsearch.decision.decision import Outcome
+from ucsearch.decision.gate import Reason
 
-MOST_ITEMS = 10_000  # which limits.items may be set to
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Numbers = Annotated[list[Number | None], Field(fail_fast=True)]
-Why = Annotated[str, Field(min_length=3, max_length=500)]
-Time = Annotated[str, Field(max_length=64)]
+__all__ = ["plain"]
 
+MOST_ITEMS = 10_000  # that limits.items may be set to
 _LAST_YEAR = 2199  # a later one is a mark for "never", not a time of a forecast
+
+
+def plain(value: Any) -> Any:
+    """An answer as JSON-able content."""
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return asdict(value) if hasattr(value, "__dataclass_fields__") else value
+
+
+# Requests
 
 
 def _is_time(text: str) -> str:
@@ -37,7 +42,24 @@ def _is_time(text: str) -> str:
     return text
 
 
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Numbers = Annotated[list[Number | None], Field(fail_fast=True)]
+Why = Annotated[str, Field(min_length=3, max_length=500)]
+Time = Annotated[str, Field(max_length=64)]
 Moment = Annotated[Time, AfterValidator(_is_time)]
+Id = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+# Checked by `routes.bodies.rows_of`, which stops at the first that is wrong: pydantic would collect them all.
+StateValue = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number"}, {"type": "string"}, {"type": "null"},
+                {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "null"}]}},
+            ]
+        }
+    ),
+]  # fmt: skip
 
 
 class _Body(BaseModel):
@@ -58,7 +80,7 @@ class ForecastBody(_Body):
 
 class DecideItem(_Body):
     series: Annotated[str, Field(min_length=1)]
-    state: dict[str, Number | str | Numbers | None]
+    state: dict[str, StateValue]
     forecast: ForecastBody
 
 
@@ -73,14 +95,14 @@ class OverrideBody(_Body):
 
     action: Number | Annotated[str, Field(max_length=200)] | None
     why: Why
-    expects: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    expects: Id
     force: bool = False
 
 
 class OutcomeItem(_Body):
     """What came of a decision, `step` periods later."""
 
-    decision: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    decision: Id
     step: Annotated[int, Field(ge=1, le=100_000)] = 1
     value: Number | Annotated[list[Number], Field(min_length=1, max_length=64)]
     observed_at: Time
@@ -101,9 +123,11 @@ class ResumeBody(_Body):
 
 
 class RearmBody(_Body):
-    """Start a tripped stream anew; without a series the pool of the plan."""
+    """Start tripped streams anew: these series ("" for all together), or without `streams` all that have tripped."""
 
-    series: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+    streams: Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(min_length=1, max_length=10_000)] | None = (
+        None
+    )
     why: Why
     accept: bool = False
 
@@ -112,13 +136,17 @@ BODIES: tuple[type[_Body], ...] = (DecideBody, OverrideBody, OutcomesBody, Pause
 
 # Answers
 
+Figure = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]})]
+Reported = Annotated[
+    Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]})
+]
 Record = Annotated[
     Any, WithJsonSchema({"type": "object", "description": "canonical bytes of a decision or refusal; see docs/log.md"})
 ]
 
 
 @dataclass(frozen=True)
-class Standing:
+class MonitorState:
     """How the calibration monitor stood when it was decided."""
 
     state: Literal["off", "armed", "tripped", "unknown"]
@@ -136,6 +164,7 @@ class Answer:
     outcome: Outcome
     action: Figure  # null: nothing leaves
     label: str
+    order: float | None  # units that the action orders; null where the task does not order
     reason: Reason
     cause: Reason
     sentence: str
@@ -144,21 +173,57 @@ class Answer:
     pass_kind: str
     plan: str
     valid_until: str
-    monitor: Standing
-
-
-@dataclass(frozen=True)
-class OrderAnswer(Answer):
-    """With what is ordered, where the task is one of ordering."""
-
-    order: Figure = None
+    monitor: MonitorState
 
 
 @dataclass(frozen=True)
 class Answers:
     """One for each item, in their order."""
 
-    items: tuple[OrderAnswer, ...]
+    items: tuple[Answer, ...]
+
+
+@dataclass(frozen=True)
+class OverrideView:
+    """A person's replacement."""
+
+    id: str
+    seq: int
+    who: str
+    why: str
+    at: str
+    action: Figure  # null: withdrawn
+    label: str
+    off_grid: bool
+    order: float | None  # units, where they differ from the action
+
+
+@dataclass(frozen=True)
+class DecisionLine:
+    """A row of a table of decisions."""
+
+    id: str
+    seq: int
+    kind: str  # decision or refusal
+    plan: str
+    series: str
+    outcome: str
+    reason: str
+    action: Figure
+    label: str
+    effective: Figure  # what counts: the action, or the last override's
+    overridden: bool
+    sentence: str
+    now: str  # when it was decided
+    valid_until: str
+
+
+@dataclass(frozen=True)
+class DecisionPage:
+    """A page of decisions, newest first, as it is read."""
+
+    items: tuple[DecisionLine, ...]
+    next: int | None  # `before` of the next page
 
 
 @dataclass(frozen=True)
@@ -170,6 +235,90 @@ class Decisions:
 
 
 @dataclass(frozen=True)
+class OutcomeView:
+    """What was reported of a decision."""
+
+    id: str
+    seq: int
+    decision: str
+    step: int
+    value: Reported
+    observed_at: str
+    reported_by: str
+    taken: Figure
+    followed: bool | None  # null: nobody said
+    replaces: str  # id of the first report; "" where it is the first, which counts
+
+
+@dataclass(frozen=True)
+class DecisionView:
+    """One decision with all that belongs to it."""
+
+    line: DecisionLine
+    answer: Answer
+    record: dict[str, Any]
+    digest: str
+    head: str
+    written_at: str | None
+    overrides: tuple[OverrideView, ...]
+    outcomes: tuple[OutcomeView, ...]
+    newest: bool  # of its series
+    effective_label: str
+    expects: str  # what an override must expect
+    effective_order: float | None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A decision in words, and its forecast as SVG ("" without one)."""
+
+    title: str
+    text: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What the verifier says."""
+
+    status: str
+    where: str
+    message: str
+
+
+@dataclass(frozen=True)
+class StreamView:
+    """The monitor of one series, or of all together."""
+
+    series: str  # "" for all together
+    state: str  # armed or tripped
+    evidence: Figure
+    limit: float
+    about: str  # what carries the evidence
+    outcomes: int  # since it was armed
+    since: str = ""  # when it tripped; "" while it is armed
+    next: str = ""  # what to do about it; "" while there is nothing
+
+
+@dataclass(frozen=True)
+class SeriesView:
+    """A series as it stands."""
+
+    series: str
+    newest: DecisionLine
+    expects: str  # what an override must expect
+    effective: Figure
+    effective_label: str
+    effective_order: float | None
+    certified: bool  # the action that counts is the released one
+    valid_until: str
+    expired: bool
+    overrides: tuple[OverrideView, ...]
+    outcomes: tuple[OutcomeView, ...]  # of its last decisions
+    recent: tuple[DecisionLine, ...]  # newest first
+
+
+@dataclass(frozen=True)
 class Series(SeriesView):
     """A series as it stands, with its monitor."""
 
@@ -178,13 +327,24 @@ class Series(SeriesView):
 
 
 @dataclass(frozen=True)
-class Plans:
-    items: tuple[PlanView, ...]
+class PlanView:
+    name: str
+    settings_digest: str
+    task: str
+    policy: str
+    engine: str
+    valid_for_s: float
+    paused: bool
+    pause: dict[str, str] | None
+    monitored: bool
+    today: dict[str, int]  # decisions by outcome since midnight UTC
+    reasons: dict[str, int]  # the same by reason, of those that were not released
+    whole: bool  # they are all; False: there were more than could be counted after a start
 
 
 @dataclass(frozen=True)
-class Monitors:
-    items: tuple[MonitorView, ...]
+class Plans:
+    items: tuple[PlanView, ...]
 
 
 @dataclass(frozen=True)
@@ -213,7 +373,72 @@ class PlanSchema:
 
 
 @dataclass(frozen=True)
-class CheckpointTold:
+class RealisedView:
+    """The last followed decisions of a plan."""
+
+    decisions: int
+    realised: float | None  # mean reward of the first period; null without any
+    expected: float | None  # the same as the records expected it
+    eps_c: float | None
+
+
+@dataclass(frozen=True)
+class EventView:
+    """A trip or a re-arming."""
+
+    seq: int
+    at: str
+    series: str
+    event: str
+    evidence: Figure
+    about: str
+    by: str  # "" where it followed from the outcomes
+    why: str
+
+
+@dataclass(frozen=True)
+class MonitorView:
+    """The monitor of a plan."""
+
+    plan: str
+    state: str  # off, armed, tripped (all together), or partly (some series)
+    pool: StreamView | None  # all series together
+    tripped: int  # series
+    streams: tuple[StreamView, ...]  # by evidence
+    coverage: float | None  # of the last outcomes, of a range that should hold 0.9
+    histogram: tuple[int, ...]  # the same, by tenth of their rank
+    overdue: int
+    events: tuple[EventView, ...]  # newest first
+    realised: RealisedView | None = None  # what followed decisions were worth; null where nothing was asked
+
+
+@dataclass(frozen=True)
+class Monitors:
+    items: tuple[MonitorView, ...]
+
+
+@dataclass(frozen=True)
+class FileView:
+    """One file of a log that was rotated, or the only one."""
+
+    name: str
+    count: int  # entries
+    head: str
+    bytes: int | None  # null: in a database
+
+
+@dataclass(frozen=True)
+class LogView:
+    count: int  # entries of the file that is written to
+    head: str
+    format: int
+    checkpoint_count: int | None
+    checkpoint_age_s: float | None
+    files: tuple[FileView, ...] = ()  # from the oldest that is still there to the one that is written to
+
+
+@dataclass(frozen=True)
+class CheckpointView:
     schema: str
     count: int
     head: str
@@ -235,7 +460,7 @@ class Overridden:
     at: str
     effective: Figure
     order: float | None
-    certified: Literal[False]
+    certified: Literal[False] = False
 
 
 @dataclass(frozen=True)
@@ -250,11 +475,13 @@ class Controlled:
     who: str
     why: str
     at: str
-    until: str = ""  # not there: until somebody resumes it
+    until: str = ""  # "": until somebody resumes it
 
 
 @dataclass(frozen=True)
 class Rearmed:
+    """A stream that was started anew."""
+
     id: str
     seq: int
     head: str
@@ -265,6 +492,11 @@ class Rearmed:
     by: str
     why: str
     at: str
+
+
+@dataclass(frozen=True)
+class RearmedStreams:
+    items: tuple[Rearmed, ...]
 
 
 @dataclass(frozen=True)
@@ -290,44 +522,5 @@ class Reports:
 
 
 @dataclass(frozen=True)
-class State:
+class Health:
     status: str
-
-
-KEY_HEADER = {
-    "name": "Idempotency-Key", "in": "header", "required": True,
-    "schema": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]{1,128}$"},
-    "description": "names the request: the same key gives the same answer, whatever happened in between",
-}  # fmt: skip
-RETRY_AFTER = {"description": "seconds", "required": True, "schema": {"type": "integer", "minimum": 0}}
-PROBLEM = {
-    "type": "object",
-    "required": ["type", "title", "status", "code", "detail", "where", "request"],
-    "properties": {
-        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
-        "code": {"type": "string", "enum": sorted(CODES)}, "detail": {"type": "string"},
-        "where": {"type": "array", "items": {"type": "string"}, "maxItems": 20}, "request": {"type": "string"},
-        "allowed": {"type": "array", "items": {"type": "string"}},
-    },
-}  # fmt: skip
-
-
-def body_of(kind: type[BaseModel], *, keyed: bool = True) -> dict[str, Any]:
-    """The body of an endpoint that reads it itself, because its bytes are hashed and searched for doubled keys."""
-    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
-    body = {"required": True, "content": {"application/json": {"schema": schema}}}
-    return {"requestBody": body, **({"parameters": [KEY_HEADER]} if keyed else {})}
-
-
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The answers besides success that a route may give."""
-    out: dict[int | str, dict[str, Any]] = {}
-    for status in statuses:
-        codes = [code for code, kind in CODES.items() if kind.status == status]
-        out[status] = {
-            "description": ", ".join(codes),
-            "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        }
-        if status in (429, 503):
-            out[status]["headers"] = {"Retry-After": RETRY_AFTER}
-    return out

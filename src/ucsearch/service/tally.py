@@ -1,5 +1,4 @@
-"""Counts of the day, and the newest decision of every series: kept in memory, because pages ask for both at every look
-and a log is long."""
+"""Decisions of the day by plan, outcome and reason, and the newest decision of every series, kept in memory."""
 
 from __future__ import annotations
 
@@ -9,14 +8,14 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from ucsearch.records.chain import Row
+from ucsearch.records.entries import NoEntry, Row
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.rotation import opening
 
 __all__ = ["KINDS", "Newest", "Tally"]
 
 KINDS = ("decision", "refusal")
 _MOST_SERIES = 20_000  # of a plan whose newest decision is kept
+_HELD = 1_000  # on hold, of which overrides are looked up
 _LONG_AGO = timedelta(days=2)  # what ended before is nobody's concern any more
 
 
@@ -32,6 +31,10 @@ class Newest(NamedTuple):
     now: str  # when it was decided
     valid_until: str
 
+    def is_over(self, now: datetime) -> bool:
+        """Whether it may no longer be followed."""
+        return bool(self.valid_until) and not now < datetime.fromisoformat(self.valid_until)
+
 
 class Tally:
     """Decisions of a day by plan, outcome and reason, and who stands where. Every look reads only what is new, so that
@@ -43,8 +46,6 @@ class Tally:
         self._seen: dict[str, int] = {}  # newest entry that was counted, by plan
         self._counts: dict[str, Counter[tuple[str, str]]] = {}
         self._whole: dict[str, bool] = {}  # nothing of the day was left out
-        self._file: dict[str, str] = {}  # that is read, by plan: numbers begin anew in the next one
-        self._closed: set[tuple[str, str]] = set()  # plan and file that were left for the next one
         self._known: dict[str, int] = {}  # newest entry that `newest` has taken in, by plan
         self._newest: dict[str, dict[str, Newest]] = {}
 
@@ -67,18 +68,29 @@ class Tally:
                 known = self._newest[plan] = {n.series: n for n in kept}
             return tuple(sorted(known.values(), key=_age, reverse=True))
 
+    def held(self, reader: AuditReader, plan: str, now: datetime, most: int) -> tuple[list[Newest], int]:
+        """Newest decisions of a plan that send nothing, are still valid, and for which no person has decided; of the
+        newest `most` of them, and how many more send nothing."""
+        self.look(reader, plan, now)
+        silent = [n for n in self.newest(plan, now) if not n.sends and not n.is_over(now)]
+        rows, found = [], set[str]()
+        for n in silent[:most]:
+            try:
+                rows.append(reader.get(n.id))
+            except NoEntry:  # of a file that was moved away
+                found.add(n.id)
+        standing = reader.effective(rows)
+        found |= {row.id for row in rows if standing[row.seq].action is None}
+        return [n for n in silent[:most] if n.id in found], max(0, len(silent) - most)
+
+    def on_hold(self, reader: AuditReader, plan: str, now: datetime) -> int:
+        """How many series of a plan wait for a person."""
+        held, more = self.held(reader, plan, now, _HELD)
+        return len(held) + more
+
     def _take_in(self, reader: AuditReader, plan: str, day: str) -> None:
-        path = str(reader.path)
-        if plan not in self._seen or self._file.get(plan) != path:  # first look of the day, or at the next file
-            # Of the file before some may not have been looked at.
-            is_cut = (opening(reader) or {}).get("at", "") >= day
-            self._whole[plan] = self._whole.get(plan, True) and not is_cut
-        if self._file.setdefault(plan, path) != path and (plan, path) not in self._closed:
-            self._closed.add((plan, self._file[plan]))
-            self._file[plan], self._seen[plan], self._known[plan] = path, 0, 0
+        self._whole.setdefault(plan, True)
         counts, standing = self._counts.setdefault(plan, Counter()), self._newest.setdefault(plan, {})
-        if (plan, path) in self._closed:  # a connection that is about to be opened anew
-            return
         taken: set[str] = set()
         last, known = self._seen.get(plan, 0), self._known.get(plan, 0)
         newest, fresh, before, done, whole = max(last, known), 0, None, False, False

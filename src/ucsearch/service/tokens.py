@@ -1,4 +1,5 @@
-"""Who may do what: tokens in `tokens.toml`, kept as hashes, with roles; read again when the file changes."""
+"""`tokens.toml`: the tokens of a service as hashes, with roles, ends and scopes. Whoever may write the file may change
+it while the service runs; it is read again within a second."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import secrets
 import stat
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,17 +24,19 @@ from typing import Any
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.files import check_owner, regular_file, whole_file
 
-__all__ = ["ROLES", "Principal", "TokenBook", "TokenInfo", "allows"]
+__all__ = ["FILE", "PROXIED", "ROLES", "Principal", "Scope", "TokenBook", "TokenInfo", "allows", "write_tokens"]
 
 _log = logging.getLogger("ucsearch.service")
 FILE = "tokens.toml"
 ROLES = ("viewer", "operator", "admin", "agent")
+PROXIED = "proxy:"  # begins the name of everybody whom a proxy names: no token has such a name
 _PREFIX = "ucs_"
 _AGAIN_S = 1.0  # between looks at the file; a revoked token is gone well within five seconds
 _NAME = re.compile(r"[\w.@ -]{1,100}")
 _MOST_BYTES = 1 << 24  # of the file
 _TRIES, _TRY_S = 250, 0.02  # for a turn to change it
-_KNOWN = frozenset({"name", "role", "sha256", "expires"})
+_TEXTS = frozenset({"name", "role", "sha256", "expires"})
+_LISTS = frozenset({"plans", "series"})
 # What each role may do: an agent decides and reports, and must not override.
 _GRANTS = {
     "viewer": frozenset({"viewer"}),
@@ -44,12 +47,31 @@ _GRANTS = {
 
 
 @dataclass(frozen=True)
+class Scope:
+    """Which plans and series somebody may look at and act on."""
+
+    plans: tuple[str, ...] = ()  # all of them where none is named
+    series: tuple[str, ...] = ()  # what their names begin with; all of them where nothing is
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.plans and not self.series
+
+    def has_plan(self, name: str) -> bool:
+        return not self.plans or name in self.plans
+
+    def has(self, plan: str, series: str) -> bool:
+        return self.has_plan(plan) and (not self.series or series.startswith(self.series))
+
+
+@dataclass(frozen=True)
 class Principal:
     """Somebody who was recognised."""
 
     name: str
     role: str
     token: str  # first digits of the token's hash, for limits and logs; never the token
+    scope: Scope = Scope()
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,7 @@ class TokenInfo:
     role: str
     sha256: str
     expires: str  # ISO time with offset; "" never
+    scope: Scope = Scope()
 
 
 def allows(role: str, needed: str) -> bool:
@@ -103,16 +126,13 @@ class TokenBook:
                 found = token
         if found is None or (found.expires and not self._clock() < datetime.fromisoformat(found.expires)):
             return None
-        return Principal(found.name, found.role, given[:12])
+        return Principal(found.name, found.role, given[:12], found.scope)
 
     def stands(self, principal: Principal) -> bool:
         """Whether a token that was recognised earlier still is: for sessions that outlive a request."""
         self._look()
         for token in self._tokens:
-            if token.sha256.startswith(principal.token) and (token.name, token.role) == (
-                principal.name,
-                principal.role,
-            ):
+            if token.sha256.startswith(principal.token) and _same(token, principal):
                 return not token.expires or self._clock() < datetime.fromisoformat(token.expires)
         return False
 
@@ -130,12 +150,21 @@ class TokenBook:
                 self._wrong = str(error)
                 _log.error("nobody is recognised: %s", error)
 
+    @property
+    def problem(self) -> str:
+        """Why nobody is recognised now; "" where the file can be used."""
+        self._look()
+        return self._wrong
+
     def list(self) -> tuple[TokenInfo, ...]:
         self._look()
         return self._tokens
 
-    def add(self, name: str, role: str, expires: str = "") -> str:
-        """A new token; its text is returned here and kept nowhere."""
+    def add(
+        self, name: str, role: str, expires: str = "", plans: Sequence[str] = (), series: Sequence[str] = ()
+    ) -> str:
+        """A new token, for these plans and for series whose names begin so, or for all; its text is returned here and
+        kept nowhere."""
         if role not in ROLES:
             raise InputError("role", repr(role), f"one of {', '.join(ROLES)}")
         if _NAME.fullmatch(name) is None or not name.strip():
@@ -147,12 +176,16 @@ class TokenBook:
                 dated = False
             if not dated:
                 raise InputError("expires", repr(expires), "a time with its offset, such as 2027-01-01T00:00:00+00:00")
+        for field, texts in (("plans", plans), ("series", series)):
+            if not all(x and x.isprintable() and len(x) <= 200 for x in texts):
+                raise InputError(field, repr(list(texts))[:80], "printable names of at most 200 characters")
         text = _PREFIX + base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
         with _alone(self.path):
             self.reload()
             if any(t.name == name for t in self._tokens):
                 raise InputError("name", repr(name), "a name that no token has yet; revoke that one first")
-            made = TokenInfo(name, role, hashlib.sha256(text.encode()).hexdigest(), expires)
+            scope = Scope(tuple(plans), tuple(series))
+            made = TokenInfo(name, role, hashlib.sha256(text.encode()).hexdigest(), expires, scope)
             self._write((*self._tokens, made))
         return text
 
@@ -169,6 +202,10 @@ class TokenBook:
         self.reload()
 
 
+def _same(token: TokenInfo, principal: Principal) -> bool:
+    return (token.name, token.role, token.scope) == (principal.name, principal.role, principal.scope)
+
+
 def _mark(found: os.stat_result) -> tuple[int, ...]:
     """What is another one once a file was written or replaced, and when others may read it."""
     return found.st_dev, found.st_ino, found.st_ctime_ns, found.st_size
@@ -182,11 +219,16 @@ def _tokens_of(content: dict[str, Any], path: Path) -> tuple[TokenInfo, ...]:
     tokens = []
     for i, item in enumerate(tables):
         try:
-            if set(item) - _KNOWN or not all(isinstance(value, str) for value in item.values()):
+            lists = {name: item.pop(name) for name in _LISTS & set(item)}
+            if set(item) - _TEXTS or not all(isinstance(value, str) for value in item.values()):
                 raise ValueError
-            made = TokenInfo(item["name"], item["role"], item["sha256"], item.get("expires", ""))
+            # An empty list would be a token for everything.
+            if not all(isinstance(v, list) and v and all(isinstance(x, str) and x for x in v) for v in lists.values()):
+                raise ValueError
+            scope = Scope(tuple(lists.get("plans", ())), tuple(lists.get("series", ())))
+            made = TokenInfo(item["name"], item["role"], item["sha256"], item.get("expires", ""), scope)
             right = made.role in ROLES and re.fullmatch("[0-9a-f]{64}", made.sha256)
-            if not right or not made.name.strip() or not made.name.isprintable() or made.name.startswith("proxy:"):
+            if not right or not made.name.strip() or not made.name.isprintable() or made.name.startswith(PROXIED):
                 raise ValueError
             if made.expires and datetime.fromisoformat(made.expires).utcoffset() is None:
                 raise ValueError
@@ -230,6 +272,8 @@ def write_tokens(path: Path, tokens: tuple[TokenInfo, ...] = ()) -> None:
     for t in tokens:
         lines += ["", "[[token]]", f"name = {json.dumps(t.name)}", f'role = "{t.role}"', f'sha256 = "{t.sha256}"']
         lines += [f'expires = "{t.expires}"'] if t.expires else []
+        for field, texts in (("plans", t.scope.plans), ("series", t.scope.series)):
+            lines += [f"{field} = {json.dumps(list(texts))}"] if texts else []
     check_owner(path)
     with whole_file(path, private=True) as file:
         file.write(("\n".join(lines) + "\n").encode("utf-8"))

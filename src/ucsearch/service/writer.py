@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,20 +17,21 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from ucsearch.errors import DataError, InputError, RecordError
-from ucsearch.records.audit import AuditLog
-from ucsearch.records.chain import GENESIS, Checkpoint, Row
-from ucsearch.records.entries import Entry, LogClosed
+from ucsearch.decision.decision import Outcome
+from ucsearch.errors import RecordError
+from ucsearch.records.chain import GENESIS, Checkpoint
+from ucsearch.records.entries import AlteredEntry, Entry, LogClosed, Request, Row
+from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.requests import Request
 from ucsearch.records.writer import Body
 from ucsearch.service.answers import answers
-from ucsearch.service.jobs import Call, Desk, Job, Meter, Standings
+from ucsearch.service.errors import Problem
+from ucsearch.service.metrics import Metrics
+from ucsearch.service.plan_state import PlanStates
 from ucsearch.service.plans import Item, Plan
-from ucsearch.service.problems import Refusal, shown
-from ucsearch.service.queue import Queue
+from ucsearch.service.queue import Call, Job, Queue, Turn
 
-__all__ = ["Desk", "Writer"]
+__all__ = ["Turn", "Writer"]
 
 _log = logging.getLogger("ucsearch.service")
 _AGAIN_S = 1.0  # between tries to open a log that failed
@@ -45,16 +45,20 @@ class Writer:
     """The queue and its thread."""
 
     def __init__(
-        self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], standings: Standings,
-        clock: Callable[[], datetime], meter: Meter, *, queue_items: int = 512, queue_s: float = 0.15,
+        self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], states: PlanStates,
+        clock: Callable[[], datetime], metrics: Metrics, *, queue_items: int = 512, queue_s: float = 0.15,
         batch_items: int = 64, after: Callable[[AuditLog, Entry], None] | None = None,
         open_earlier: Callable[[], list[AuditReader]] = list, confirm: Callable[[Checkpoint], None] | None = None,
+        check: Callable[[], None] = lambda: None, altered: Callable[[str], None] = lambda _: None,
+        tell: Callable[..., None] = lambda *_, **__: None,
     ) -> None:  # fmt: skip
-        """`confirm` raises where the log does not hold what was seen of it."""
+        """`confirm` raises where the log does not hold what was seen of it, `check` where it is not to be written to;
+        `altered` is told what is not as it was recorded, `tell` of decisions on HOLD."""
+        self._check, self._altered, self._tell = check, altered, tell
         self._open_reader = open_reader  # deciding must not wait for the commit's connection
         self._reader: AuditReader | None = None
         self._open_earlier, self._earlier = open_earlier, list[AuditReader]()
-        self._open_log, self._standings, self._clock, self._meter = open_log, standings, clock, meter
+        self._open_log, self._states, self._clock, self._metrics = open_log, states, clock, metrics
         self._after = after
         self.queue = Queue(queue_items, queue_s, batch_items)
         self._log: AuditLog | None = None
@@ -84,7 +88,7 @@ class Writer:
         self.queue.put(job)
         return job.future
 
-    def call(self, run: Callable[[Desk], Any], items: int = 1) -> Future[Any]:
+    def call(self, run: Callable[[Turn], Any], items: int = 1) -> Future[Any]:
         """Queue something that runs alone."""
         made = Call(run, items)
         self.queue.put(made)
@@ -144,8 +148,8 @@ class Writer:
             self._stale = True
         if self._stale:
             self._forget_readers()
-            self._standings.rebuild(self._log)
-            self._standings.arm(self._log, self._clock())
+            self._states.rebuild(self._log)
+            self._states.arm(self._log, self._clock())
             self._stale = False
         return self._log
 
@@ -176,20 +180,23 @@ class Writer:
             return
         try:
             try:
-                made = call.run(Desk(self._opened(), self._clock()))
+                made = call.run(Turn(self._opened(), self._clock()))
             except LogClosed:  # rotated since: nothing was written, so it is done once more
                 self._sent_on()
-                made = call.run(Desk(self._opened(), self._clock()))
+                made = call.run(Turn(self._opened(), self._clock()))
             call.future.set_result(made)
         except RecordError as error:
             call.future.set_exception(self._unavailable(error))
         except BaseException as error:
             call.future.set_exception(error)
 
-    def _unavailable(self, error: RecordError) -> Refusal:
+    def _unavailable(self, error: RecordError) -> Problem:
+        if isinstance(error, AlteredEntry):
+            self._altered(str(error))
+            return Problem("log_altered", str(error), retry_after=60)
         _log.error("the log cannot be written: %s", error)
         self._lost()
-        return Refusal("audit_unavailable", "the log cannot be written", retry_after=2)
+        return Problem("audit_unavailable", "the log cannot be written", retry_after=2)
 
     def _run_batch(self, batch: list[Job]) -> None:
         started = time.monotonic()
@@ -213,8 +220,14 @@ class Writer:
             for job in batch:
                 job.future.set_exception(problem)
             return
+        try:
+            self._check()
+        except Problem as problem:
+            for job in fresh:
+                job.future.set_exception(problem)
+            return
         made = self._decide(fresh)
-        self._meter.batch(items, started - batch[0].since, time.monotonic() - started)
+        self._metrics.batch(items, started - batch[0].since, time.monotonic() - started)
         self.queue.deciding = sum(len(own) for _, own in made.jobs)
         if made.jobs:
             self._commit(made)
@@ -234,7 +247,7 @@ class Writer:
             if rows is None:
                 fresh.append(job)
             elif rows[0].record["request"].get("body") != job.request.body:
-                job.future.set_exception(Refusal("key_reused", "the key was used with another body"))
+                job.future.set_exception(Problem("key_reused", "the key was used with another body"))
             else:
                 job.future.set_result(answers(rows))
         return fresh
@@ -263,15 +276,12 @@ class Writer:
         plan = group[0].plan
         items = [Item(row, job.request.at(i)) for job in group for i, row in enumerate(job.rows)]
         try:
-            calibrations = self._standings.calibrations(plan, [item.series for item in items], now)
-            bodies = plan.decide(items, now, calibrations, self._standings.paused(plan, now))
-        except (InputError, DataError, Refusal) as error:
+            calibrations = self._states.calibrations(plan, [item.series for item in items], now)
+            bodies = plan.decide(items, now, calibrations, self._states.paused(plan, now))
+        except Problem as problem:
             if len(group) > 1:  # one of them is to blame, the others are not
                 return {k: v for job in group for k, v in self._decide_group([job], now).items()}
-            if not isinstance(error, Refusal):
-                where = shown(re.sub(r"^rows\[", "items[", str(error)))  # as whoever asked knows them
-                error = Refusal("invalid", "the items cannot be decided", where=(where,))
-            group[0].future.set_exception(error)
+            group[0].future.set_exception(problem)
             return {}
         except Exception as error:
             if len(group) > 1:
@@ -310,7 +320,7 @@ class Writer:
             for job, _ in made.jobs:
                 job.future.set_exception(problem)
             return
-        self._meter.committed(time.monotonic() - started, entries[-1].seq)
+        self._metrics.committed(time.monotonic() - started, entries[-1].seq)
         at = 0
         for job, own in made.jobs:
             rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
@@ -321,9 +331,15 @@ class Writer:
             except BaseException as error:  # recorded all the same; a repeat finds it
                 self._stale = True
                 job.future.set_exception(error)
-            self._meter.decided(job.plan.name, own)
+            self._metrics.decided(job.plan.name, own)
+            self._tell_holds(job, own)
         if self._after is not None and self._log is not None:
             self._after(self._log, entries[-1])
+
+    def _tell_holds(self, job: Job, bodies: Sequence[Body]) -> None:
+        held = [str(row["series"]) for row, body in zip(job.rows, bodies, strict=True) if _is_hold(body)]
+        if held:
+            self._tell("hold", job.plan.name, held)
 
     def _told(self, plan: Plan, told: Mapping[str, Mapping[str, Any] | None], row: Row) -> Mapping[str, Any]:
         """The record of an entry just written, as far as answers and monitors need it. Where it is read again, these
@@ -331,8 +347,12 @@ class Writer:
         known = told[row.id]
         record: Mapping[str, Any] = json.loads(row.body) if known is None else known
         if plan.watching is not None:
-            self._standings.waits(plan, row.seq, record)
+            self._states.waits(plan, row.seq, record)
         return record
+
+
+def _is_hold(body: Body) -> bool:
+    return body.decision.outcome is Outcome.HOLD
 
 
 def _row(entry: Entry, body: Body) -> Row:

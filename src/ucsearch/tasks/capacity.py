@@ -18,11 +18,11 @@ from numpy import empty, zeros
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.figures import figure
+from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.binding import Fit
+from ucsearch.tasks.base import Fit, StablePlan
 from ucsearch.tasks.checks import ascending, choice, fractile, limit, number, whole
-from ucsearch.tasks.exposure import SAFETY, StablePlan, change, linear_spread, moments
+from ucsearch.tasks.shared_rules import SAFETY, change, linear_spread, moments
 from ucsearch.trace import Trace
 
 __all__ = ["CapacityPlan"]

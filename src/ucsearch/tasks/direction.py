@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
-from ucsearch.tasks.binding import Fit
+from ucsearch.tasks.base import Fit, StablePlan
 from ucsearch.tasks.checks import choice, number
-from ucsearch.tasks.exposure import SAFETY, StablePlan, change, linear_spread, moments
+from ucsearch.tasks.shared_rules import SAFETY, change, linear_spread, moments
 
 __all__ = ["Direction"]
 

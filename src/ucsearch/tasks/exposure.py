@@ -1,7 +1,6 @@
 """DelayedExposure: a position whose submitted change executes some steps later.
 
-A step runs: submit a change, execute the one submitted `delay` steps ago, earn exposure times return. Also here is what
-the small tasks share: the previous plan as part of the state, and the spread of a reward that is linear in the outcome.
+A step runs: submit a change, execute the one submitted `delay` steps ago, earn exposure times return.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,76 +16,13 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
-from ucsearch.tasks.binding import Fit, OnSeries
-from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, planned_actions, whole
+from ucsearch.tasks.base import Fit, StablePlan
+from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, whole
+from ucsearch.tasks.shared_rules import ROUNDING, SAFETY, change, linear_spread, moments
 
-__all__ = ["DelayedExposure", "StablePlan"]
+__all__ = ["DelayedExposure"]
 
 Floats = NDArray[np.float64]
-
-ROUNDING = 1e-9  # relative; a limit met exactly in decimals must not be missed in binary
-SAFETY = 1e-12  # relative; the sums of a bound run in another order than a path's
-
-
-@dataclass(frozen=True, kw_only=True)
-class StablePlan(OnSeries):
-    """Settings that keep a new plan close to the previous one; the base of the small tasks."""
-
-    stability_cost: float = 0.0  # currency per unit by which an action departs from the previous plan
-    change_budget: float | None = None  # units by which all actions together may depart from it
-    plan_steps: int = 12  # how many of its actions are kept
-
-    @property
-    def is_planned(self) -> bool:
-        """Whether the previous plan has any effect."""
-        return self.stability_cost > 0.0 or self.change_budget is not None
-
-    def check_plan_settings(self) -> None:
-        number("stability_cost", self.stability_cost)
-        limit("change_budget", self.change_budget)
-        whole("plan_steps", self.plan_steps, 1, 1000)
-
-    def plan_fields(
-        self, planned: Sequence[float] | None, allowance: float | None
-    ) -> tuple[tuple[float, ...], float, float]:
-        """The fields `planned`, `planned_left` and `allowance` of a starting state; constant where there is no use."""
-        if not self.is_planned:
-            if planned is not None:
-                raise InputError("planned", "a plan", "none without stability_cost or change_budget")
-            return (0.0,), 0.0, NO_LIMIT
-        actions, left = planned_actions(planned, self.plan_steps)
-        return actions, left, limit("allowance", self.change_budget if allowance is None else allowance)
-
-
-def change(s: Any, a: float) -> float:
-    """Units by which action `a` departs from the previous plan; 0 beyond its end."""
-    if s.planned_left <= 0.0:
-        return 0.0
-    return float(abs(a - s.planned[0]))
-
-
-def moments(values: Floats, weights: Floats) -> tuple[float, float, float]:
-    """Variance and the semideviations below and above the mean; all 0 for equal values."""
-    centre = 0.0
-    for j in range(values.shape[0]):
-        centre += weights[j] * (values[j] - values[0])
-    below, above = 0.0, 0.0
-    for j in range(values.shape[0]):
-        off = (values[j] - values[0]) - centre
-        if off < 0.0:
-            below += weights[j] * off * off
-        else:
-            above += weights[j] * off * off
-    return below + above, sqrt(below), sqrt(above)
-
-
-def linear_spread(factor: float, variance: float, below: float, above: float, kind: float) -> float:
-    """Spread of factor * outcome; kind as in a view: 0 variance, 1 standard deviation, 2 downside."""
-    if kind == 0.0:
-        return factor * factor * variance
-    if kind == 1.0:
-        return abs(factor) * sqrt(variance)
-    return factor * below if factor > 0.0 else -factor * above
 
 
 class State(NamedTuple):

@@ -16,11 +16,11 @@ from numpy import empty, zeros
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.figures import figure
+from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.binding import Fit
+from ucsearch.tasks.base import Fit, StablePlan
 from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share, whole
-from ucsearch.tasks.exposure import ROUNDING, SAFETY, StablePlan, change, linear_spread, moments
+from ucsearch.tasks.shared_rules import ROUNDING, SAFETY, change, linear_spread, moments
 
 __all__ = ["Intervention"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ucsearch.figures import figure
+from ucsearch.formatting import figure
 
 __all__ = ["Words", "task_words"]
 

@@ -7,7 +7,6 @@ which they were handed over.
 
 from __future__ import annotations
 
-from ucsearch.trace.checks import check_trace
-from ucsearch.trace.frozen import Coupling, Method, Trace, _restored
+from ucsearch.trace.trace import Coupling, Method, Trace, _restored, join_traces
 
-__all__ = ["Coupling", "Method", "Trace", "_restored", "check_trace"]
+__all__ = ["Coupling", "Method", "Trace", "_restored", "join_traces"]

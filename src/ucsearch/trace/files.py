@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.law import Declared
-from ucsearch.trace.checks import ARRAYS, check_trace, freeze, freeze_nodes
+from ucsearch.trace.law import Declared
+from ucsearch.trace.members import ARRAYS, freeze, freeze_nodes
 
 if TYPE_CHECKING:
-    from ucsearch.trace.frozen import Trace
+    from ucsearch.trace.trace import Trace
 
 __all__ = ["content_hash", "load_trace", "save_trace"]
 
@@ -79,7 +79,7 @@ def load_trace(path: str | os.PathLike[str], made: Callable[..., Trace]) -> Trac
     if content != recorded:
         raise InputError("trace file", f"content hash {content[:12]}", f"{recorded[:12]} as recorded")
     try:
-        check_trace(unread)  # a hash says that nothing was changed, not that it was right
+        unread.check()  # a hash says that nothing was changed, not that it was right
     except Exception as error:
         raise InputError("trace file", f"{path} ({error})", "a file written by Trace.save") from None
     return unread

@@ -17,31 +17,20 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ucsearch.verify import BUDGET, LARGEST_BUDGET, NoTask, Verdict, find_task, verify_files
-from ucsearch.verify.checkpoints import read_key
-from ucsearch.verify.clock import FREE_S
-from ucsearch.verify.demands import read_gate
-from ucsearch.verify.formats import Malformed
-from ucsearch.verify.memory import LEAST_MEMORY, MEMORY, limited
+from ucsearch.verify.chain import read_key
+from ucsearch.verify.decision.demands import read_gate
+from ucsearch.verify.read import Malformed
 from ucsearch.verify.trust import current_folder_off_path, is_genuine
-from ucsearch.verify.verdict import CODES, INTERNAL, USAGE, WORST_FIRST, describe, printable
+from ucsearch.verify.verdict import CODES, INTERNAL, UNUSABLE, WORST_FIRST, describe, printable
 
 MOST_TOLD = 1_000  # malformed entries that are named: a file of nothing but braces has millions
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SUMMARY = {"no task": "without a task that may be imported", "error": "with an internal error"}
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(USAGE, f"{self.prog}: {printable(message)}\n")
-
-
-def _size(text: str) -> int:
-    """Bytes: 1073741824, 512M, 1G, 1GiB."""
-    match = re.fullmatch("([0-9]{1,15})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE)
-    if match is None or (size := int(match[1]) * UNITS[match[2].upper()]) < LEAST_MEMORY:
-        raise argparse.ArgumentTypeError(f"saw {text!r}, expected a size of at least {LEAST_MEMORY >> 20}M, such as 1G")
-    return size
+        self.exit(UNUSABLE, f"{self.prog}: {printable(message)}\n")
 
 
 def _nodes(text: str) -> int:
@@ -54,9 +43,9 @@ def _parser() -> _Parser:
     parser = _Parser(
         prog="ucsearch verify",
         description="Derive every claim of recorded decisions again, from the recorded inputs and the task's rules.",
-        epilog="Exit codes: 0 valid, 1 invalid (the first false claim is named), 2 malformed, 3 valid but of a weaker "
-        "kind than claimed, 64 wrong usage (also: a record's task was neither built in nor named), 70 internal error. "
-        "Of several the first of 1, 2, 70, 64, 3.",
+        epilog="Exit codes: 0 valid; 1 a claim is false (the first is named), or something could not be verified; 2 "
+        "wrong usage, a malformed file, or a record's task neither built in nor named; 3 internal error. Of several "
+        "a false claim comes first, what could not be verified last.",
     )
     parser.add_argument(
         "file", metavar="FILE|DB", type=Path, nargs="+",
@@ -74,7 +63,6 @@ def _parser() -> _Parser:
         "--budget", metavar="N", type=_nodes,
         help=f"nodes per record ({BUDGET}, or the decision's own budget where that is larger, up to {LARGEST_BUDGET})",
     )  # fmt: skip
-    parser.add_argument("--memory", metavar="SIZE", type=_size, default=MEMORY, help="such as 512M (1G)")
     parser.add_argument("--checkpoint", metavar="FILE", type=Path, help="a checkpoint of the log, kept elsewhere")
     parser.add_argument(
         "--key", metavar="KEY", help="the checkpoint must be signed by it: name+hash+base64, or a file with that"
@@ -132,7 +120,6 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             parser.error(f"--gate: {error}")
         except NoTask as error:
             parser.error(f"--task: {error}")
-        stack.enter_context(limited(options.memory))
         stack.enter_context(_without_collection())
         for verdict in verify_files(
             options.file,
@@ -143,7 +130,6 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             origin=options.origin,
             trust_record_task=options.trust_record_task,
             gate=gate,
-            timed=FREE_S,
         ):
             seen[verdict.status] += 1
             if sum(seen.values()) % 10_000 == 0:

@@ -10,27 +10,36 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ucsearch.verify.formats import Blobs, Malformed, Record, digest, expect, near, num, require
-from ucsearch.verify.inputs import rules_of
-from ucsearch.verify.later import Least, Paths, amount_used
-from ucsearch.verify.meter import OutOfNodes
-from ucsearch.verify.replay import CLOSED
+from ucsearch.verify.allocation_later import Least, Paths, amount_used
+from ucsearch.verify.decision.inputs import rules_of
+from ucsearch.verify.decision.meter import OutOfNodes
+from ucsearch.verify.decision.problem import CLOSED
+from ucsearch.verify.figures import Record, action_of, expect, near, num, require, share
+from ucsearch.verify.read import Blobs, Malformed, read_blob
 
-ADDED = 1e-12  # share of what was added up that may be rounding
+ADDED = 1e-12  # share of what was added up that may be rounding, where nothing is averaged
 SMALL = 1e-9  # of a simulated rule's limits
-LATER = "ucsearch.allocation/2"  # with limits at later steps
 ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a decision's trace
 MOST_NODES = 10_000  # of a tree of parts
-Targets = list[tuple[Record, bytes]]
+Targets = list[tuple[dict[str, Any], str]]  # decisions and their digests
+
+
+def _share(target: Record, blobs: Blobs) -> float:
+    """eps of a decision's tolerance: by its steps and the members or points that are averaged."""
+    settings = target["settings"]
+    if settings["mode"] == CLOSED:
+        return share(settings["reach"], target["claim"]["law"]["points"])
+    (*_, members), _, _ = read_blob(target["inputs"]["trace"]["weights"]["$blob"], blobs)
+    return share(settings["reach"], members)
 
 
 class _Member:
     """One series: its decision, its values, and what its actions use of each limit."""
 
-    def __init__(self, i: int, r: Record, target: Record, body: bytes, task: Any) -> None:
+    def __init__(self, i: int, r: Record, target: Record, digest: str, task: Any, blobs: Blobs) -> None:
         where, own = f"members[{i}]", r["members"][i]
         expect(f"{where}.series", own["series"], target["series"])
-        expect(f"{where}.digest", own["digest"], digest("audit-entry/1", body))
+        expect(f"{where}.digest", own["digest"], digest)
         state, params, self.actions = rules_of(target, task)
         self.own, self.outcome = own, target["outcome"]
         self.lower, self.upper = {}, {}
@@ -40,7 +49,7 @@ class _Member:
                 self.lower[rival["index"]] = low
             self.upper[rival["index"]] = high if low != low else max(high, low)
         sizes = [num(rival.get(name)) for rival in target["rivals"] for name in ("size", "upper_size")]
-        self.size = max([x for x in sizes if x == x], default=0.0)
+        self.tau = _share(target, blobs) * max([x for x in sizes if x == x], default=0.0)
         released = self.outcome["outcome"] == "RELEASED"
         self.takes_part = released and bool(target["claim"]["proved"]) and bool(self.lower)
         self.uses: list[list[float]] = []
@@ -51,8 +60,9 @@ class _Member:
             times = num(shared["times"][i])
             self.uses.append([amount_used(function, state, a, params, times, f"{place}.use") for a in self.actions])
 
-    def place(self, action: float | None) -> int | None:
-        return None if action is None or action not in self.actions else self.actions.index(action)
+    def place(self, recorded: Any) -> int | None:
+        action = action_of(recorded)
+        return self.actions.index(action) if action in self.actions else None
 
     @property
     def kept(self) -> int | None:
@@ -79,13 +89,15 @@ def verify_allocation(
     alike = all(b[:2] == basis[0][:2] and (not b[1] or b[2] == basis[0][2]) for b in basis)
     require("members", alike, "decisions", "of different modes, risks or spreads")
     tasks = [task_of(t["task"]["object"]) for t, _ in targets]
-    members = [_Member(i, r, *t, task) for i, (t, task) in enumerate(zip(targets, tasks, strict=True))]
+    members = [_Member(i, r, *t, task, blobs) for i, (t, task) in enumerate(zip(targets, tasks, strict=True))]
     allocated = _Allocated(r, members, {t["settings"]["discount"] for t, _ in targets})
-    later = r.get("later")
+    later, ahead = r.get("later"), "later" in r  # limits at later steps
+    alike = all(("later" in s) == ahead for s in r["shared"]) and all(("trace" in m) == ahead for m in r["members"])
+    require("later", alike, "some of them", "limits and traces of later steps, or none")
     require("later", later is None or r["claim"]["served"], "paths", "nothing was shared out")
-    needed = r["schema"] == LATER and r["claim"]["served"]
+    needed = ahead and r["claim"]["served"]
     require("later", (later is not None) == needed, "nothing", "prices and paths of later steps")
-    for i, (m, (t, _)) in enumerate(zip(r["members"] if r["schema"] == LATER else (), targets, strict=False)):
+    for i, (m, (t, _)) in enumerate(zip(r["members"] if ahead else (), targets, strict=False)):
         own = t["inputs"]["trace"]
         expect(f"members[{i}].trace", m["trace"], [own[name] for name in ARRAYS if name in own])
     if needed:
@@ -102,7 +114,7 @@ def verify_allocation(
                 m.upper = dict(values)
         except OutOfNodes:
             return ["later"]
-    elif r["schema"] == LATER and not allocated.missing():
+    elif ahead and not allocated.missing():
         allocated.least = least = Least(r)
         try:
             for i, m in enumerate(members):
@@ -205,7 +217,7 @@ class _Allocated:
             own = m.lower[mine] - charge[mine]
             at = next(a for a in m.upper if m.upper[a] - charge[a] == best)
             size = max(abs(m.upper[at]) + charge[at], abs(m.lower[mine]) + charge[mine])
-            tau = ADDED * max(size, m.size)
+            tau = max(ADDED * size, m.tau)
             surely, maybe = surely + (best - own > 2.0 * tau), maybe + (best - own > 0.5 * tau)
         value = math.fsum(self.members[i].lower[choice[i]] for i in self.free)
         everything = {i: set(self.members[i].upper) for i in self.free}
@@ -308,7 +320,7 @@ class _Allocated:
         most = [max(abs(x) for x in self.members[i].upper.values()) for i in self.free]
         rent = [abs(num(p)) * limit for s, own in zip(self.r["shared"], self.r["prices"], strict=True)
                 for p, (_, limit) in zip(own, sorted(s["limits"].items()), strict=True)]  # fmt: skip
-        return math.fsum([*map(max, most, [self.members[i].size for i in self.free]), *rent])
+        return math.fsum([*map(max, most, [self.members[i].tau / ADDED for i in self.free]), *rent])
 
     def _passes(self, choice: dict[int, int], lower: float, upper: float) -> bool:
         gap = upper - lower
@@ -322,11 +334,11 @@ class _Allocated:
             gap, upper = gap + bound, upper + rent
         limit = num(self.terms["gap_limit"])
         allowed = num(self.terms["gap_share"]) * (without - upper)
-        sizes = [
-            max(abs(self.members[i].lower[choice[i]]) + abs(max(self.members[i].upper.values())), self.members[i].size)
-            for i in self.free
+        taus = [
+            max(ADDED * (abs(m.lower[choice[i]]) + abs(max(m.upper.values()))), m.tau)
+            for i, m in ((i, self.members[i]) for i in self.free)
         ]
-        return gap <= allowed or (limit == limit and gap <= limit) or gap <= ADDED * math.fsum(sizes)
+        return gap <= allowed or (limit == limit and gap <= limit) or gap <= math.fsum(taus)
 
     def _fallbacks(self) -> None:
         """Nothing was allocated: everybody's fallback, if together they keep the limits, else nothing leaves."""

@@ -8,58 +8,346 @@ before it) may be right in itself, but nobody vouches for it.
 
 from __future__ import annotations
 
+import hashlib
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
-from ucsearch.verify.checkpoints import Pins, Tree
-from ucsearch.verify.formats import GENESIS, Entry, Invalid, Malformed, digest, expect, require
+from ucsearch.verify.figures import Invalid, Record, expect, require
+from ucsearch.verify.read import GENESIS, MAX_INT, Entry, Malformed, canonical, digest, loads
+from ucsearch.verify.untrusted import open_regular
 
 
-def reach(entries: Iterable[Entry], pins: Pins) -> int:
+class Erased(NamedTuple):
+    """Of an entry whose content was taken away."""
+
+    digest: str  # of the whole entry
+    left: str | None  # of what is left; None: nothing is, the body is `NOTHING`
+    by: int  # number of the entry that says so
+
+
+NOTHING = b"{}"
+Taken = Callable[[], Mapping[int, Erased]]
+
+
+def erasures(bodies: Iterable[bytes]) -> dict[int, Erased]:
+    """By number, what these entries have taken away. Whether they are right themselves, their own verdicts say."""
+    found: dict[int, Erased] = {}
+    for by, body in enumerate(bodies):
+        try:
+            record = loads(body)
+            for one in record["entries"]:
+                found[int(one["entry"])] = Erased(str(one["digest"]), one["left"], by)
+        except (Malformed, KeyError, TypeError, ValueError):
+            continue
+    return found
+
+
+class Link(NamedTuple):
+    """An entry of a chain."""
+
+    entry: Entry
+    reached: bool  # by the checkpoint
+    before: str | None = None  # head before it
+    erased: Erased | None = None
+    tree: Tree | None = None  # over the heads before it, where the chain was followed from its first entry
+    first: bool = False  # nothing before it was followed
+
+
+def reach(entries: Iterable[Entry], pins: Pins, taken: Taken = dict) -> int:
     """Number of the last entry that an unbroken chain and a pin vouch for; all entries of the chain before it are
     reached by the checkpoint. What is wrong beyond it, `follow` will say."""
     confirmed = 0
     try:
-        for entry, _ in follow(entries, pins, 0):
-            if entry.seq is not None and entry.seq in pins.heads:
-                confirmed = entry.seq
+        for link in follow(entries, pins, 0, taken):
+            if link.entry.seq is not None and link.entry.seq in pins.heads:
+                confirmed = link.entry.seq
     except (Invalid, Malformed, sqlite3.Error):
         pass
     return confirmed
 
 
-def follow(entries: Iterable[Entry], pins: Pins | None, reached: int) -> Iterator[tuple[Entry, bool]]:
+def follow(entries: Iterable[Entry], pins: Pins | None, reached: int, taken: Taken = dict) -> Iterator[Link]:
     """The same entries, each after its digest, its head and the checkpoint's pins were found right, and whether it is
-    among those that are `reached`, by number."""
+    among those that are `reached`, by number. `taken` says whose content was taken away."""
     seq, head, tree = 0, GENESIS, Tree()
     known = {} if pins is None else pins.heads
     part = False
     for entry in entries:
         if entry.seq is None:  # a bare record, or what could not be read
-            yield entry, False
+            yield Link(entry, False)
             continue
-        # A few exported lines may begin anywhere.
-        first = seq == 0 and entry.seq != 1 and entry.id is None
-        part = part or first
+        first = seq == 0
+        if first and entry.seq != 1:
+            # A file may go on from one that is not there; a few exported lines may begin anywhere.
+            begun = _begun(entry)
+            part = begun is None
+            if begun is not None:
+                head, tree = begun
+            require("entry 1.seq", entry.id is None or begun is not None, entry.seq, 1)
         require(f"entry {seq + 1}.seq", first or entry.seq == seq + 1, entry.seq, seq + 1)
-        own = digest("audit-entry/1", entry.body)
-        expect(f"entry {entry.seq}.digest", entry.digest, own)
-        before = entry.previous if first else head
+        own, erased = digest("audit-entry/1", entry.body), None
+        if entry.digest != own and (erased := taken().get(entry.seq)) is not None:
+            left = None if entry.body == NOTHING else own
+            expect(f"entry {entry.seq}.digest", (entry.digest, left), (erased.digest, erased.left))
+        else:
+            expect(f"entry {entry.seq}.digest", entry.digest, own)
+        before = entry.previous if part and first else head
         if before is not None:
             expect(f"entry {entry.seq}.previous", before if entry.previous is None else entry.previous, before)
             pinned = known.get(entry.seq - 1, before)
             require(f"entry {entry.seq}.previous", pinned == before, before, f"{pinned}, which the checkpoint saw")
             time = (entry.written_at or "").encode("utf-8", "surrogateescape")
-            link = bytes.fromhex(before) + entry.seq.to_bytes(8, "big") + bytes.fromhex(own) + time
+            link = bytes.fromhex(before) + entry.seq.to_bytes(8, "big") + bytes.fromhex(entry.digest) + time
             expect(f"entry {entry.seq}.head", entry.head, digest("audit-head/1", link))
         seq, head = entry.seq, entry.head
         require(f"entry {seq}.head", known.get(seq, head) == head, head, f"{known.get(seq)}, which the checkpoint saw")
-        if pins is not None and pins.root is not None and not part and seq <= pins.size:
+        found = Link(entry, before is not None and seq <= reached, before, erased, None if part else tree, first)
+        peaks = None if part else tree.copy() if b'"event":"opened"' in entry.body else tree
+        if not part:
             tree.add(bytes.fromhex(head))
-            if seq == pins.size:
-                seen = tree.root()
-                require(f"entry {seq}.root", seen == pins.root, seen.hex(), f"{pins.root.hex()} in the checkpoint")
-        yield entry, before is not None and seq <= reached
+        if pins is not None and pins.root is not None and not part and seq == pins.size:
+            seen = tree.root()
+            require(f"entry {seq}.root", seen == pins.root, seen.hex(), f"{pins.root.hex()} in the checkpoint")
+        yield found._replace(tree=peaks)
     wanted = reached if pins is None or part else pins.size
     if seq < wanted:
         raise Invalid(f"entry {seq + 1}", "missing", f"{wanted} entries, which the checkpoint saw")
+
+
+def _begun(entry: Entry) -> tuple[str, Tree] | None:
+    """Head and tree before the first entry of a file that goes on from another one, as it says itself."""
+    try:
+        record = loads(entry.body)
+        if (record["kind"], record["event"], record["count"]) != ("rotation", "opened", (entry.seq or 0) - 1):
+            return None
+        tree = Tree.resumed(record["count"], record["tree"])
+        return (record["head"], tree) if _HEX.fullmatch(record["head"]) else None
+    except (Malformed, KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def verify_rotation(r: Record, link: Link) -> list[str]:
+    """The last entry of a file, or the first of one that goes on. Returns what could not be verified."""
+    for name in ("by", "why"):
+        require(f"rotation.{name}", r[name].strip() != "", r[name], "text")
+    if r["event"] == "closed":
+        require("rotation.next", r.get("next", "").strip() != "", r.get("next"), "the name of a file")
+        return []
+    for name in ("previous", "count", "head", "tree"):
+        if name not in r:
+            raise Invalid(f"rotation.{name}", None, "what the file before it had")
+    if link.entry.seq is None or link.before is None or link.tree is None:
+        return ["the entries before it, which were not given"]
+    expect("rotation.count", r["count"], link.entry.seq - 1)
+    expect("rotation.head", r["head"], link.before)
+    expect("rotation.tree", r["tree"], link.tree.peaks)
+    return ["the file before it, which was not given"] if link.first else []
+
+
+def verify_erasure(r: Record, seq: int | None) -> None:
+    """Content that was taken away; of the entries themselves the chain keeps the digests."""
+    for name in ("by", "why"):
+        require(f"erasure.{name}", r[name].strip() != "", r[name], "text")
+    numbers = [one["entry"] for one in r["entries"]]
+    require("erasure.entries", 0 < len(set(numbers)) == len(numbers), numbers[:3], "some entries, each once")
+    require("erasure.entries", seq is None or max(numbers) < seq, max(numbers), "entries before this one")
+
+
+LARGEST = 64 << 20  # bytes of a checkpoint
+LONGEST_KEY = 4096  # bytes of a file with a public key
+MOST_SIGNATURES = 100  # of a note; each may have to be verified
+ED25519 = b"\x01"  # C2SP's number of the algorithm
+SIGNED = "\N{EM DASH} "
+HEAD = "ucsearch-head "
+_HEX = re.compile("[0-9a-f]{64}")
+_NAME = re.compile(r"[^\s+]+")
+
+
+class Pins(NamedTuple):
+    """What a checkpoint vouches for."""
+
+    heads: Mapping[int, str]  # by entry number; the largest number is how far the log had come
+    root: bytes | None = None  # of the tree over all heads up to that number
+    doubt: str = ""  # why nobody vouches for the checkpoint itself
+
+    @property
+    def size(self) -> int:
+        return max(self.heads, default=0)
+
+
+def read_checkpoint(path: Path, key: str | None = None, origin: str | None = None) -> Pins:
+    """With a `key` (text, or a file with it) the checkpoint must be a note that was signed with it; with an `origin` it
+    must be about that log. A key may sign for several: unless told, it is taken for that of the log of its name."""
+    verifier = None if key is None else read_key(key)
+    try:
+        with open_regular(path) as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise Malformed(f"{path}: cannot be read ({error.strerror})") from None
+    if len(data) > LARGEST:
+        raise Malformed(f"{path}: too long for a checkpoint")
+    if not data.startswith(b"{"):
+        return _note(data, path, verifier, origin)
+    if origin is not None:
+        raise Malformed(f"{path}: a checkpoint that names no log, but an origin was given")
+    if verifier is not None:
+        raise Malformed(f"{path}: a checkpoint without signatures, but a key was given")
+    return Pins(_sealed(data, path))
+
+
+def _sealed(data: bytes, path: Path) -> dict[int, str]:
+    try:
+        content = loads(data)
+        sealed = content.pop("digest")
+        pins = {**dict(content["marks"]), content["count"]: content["head"]}
+        if content["schema"] != "ucsearch.checkpoint/1" or sealed != digest("checkpoint/1", canonical(content)):
+            raise ValueError
+        for n, head in pins.items():
+            if type(n) is not int or not 0 <= n <= content["count"] <= MAX_INT or not _HEX.fullmatch(head):
+                raise ValueError
+        if pins.get(0, GENESIS) != GENESIS:
+            raise ValueError
+    except (KeyError, TypeError, ValueError, AttributeError, Malformed):
+        raise Malformed(f"{path}: not a checkpoint, or altered") from None
+    return pins
+
+
+# -------------------------------------------------------------------- signed notes
+
+
+class Key(NamedTuple):
+    """A public key by which notes are verified."""
+
+    name: str
+    hash: bytes  # 4 bytes
+    public: bytes  # 32 bytes
+
+
+def read_key(text: str) -> Key:
+    """`name+hash+base64`, as text or as the content of a file."""
+    try:
+        if text.count("+") < 2 and Path(text).is_file():
+            with open_regular(Path(text)) as file:
+                text = file.read(LONGEST_KEY).decode("utf-8")
+        name, hashed, encoded = text.strip().split("+", 2)
+        data = _bytes_of(encoded)
+        if not _NAME.fullmatch(name) or data[:1] != ED25519 or len(data) != 33:
+            raise ValueError
+        own = hashlib.sha256(name.encode() + b"\n" + data).digest()[:4]
+        if hashed != own.hex():
+            raise ValueError
+    except (ValueError, OSError):
+        raise Malformed(f"the key {text[:80]!r} is not a verifier key: name+hash+base64, Ed25519") from None
+    return Key(name, own, data[1:])
+
+
+def _bytes_of(text: str) -> bytes:
+    """What one base64 text stands for: other texts that a lenient reader takes for the same are refused."""
+    data = b64decode(text, validate=True)
+    if b64encode(data).decode("ascii") != text:
+        raise ValueError
+    return data
+
+
+def _note(data: bytes, path: Path, key: Key | None, wanted: str | None) -> Pins:
+    try:
+        text = data.decode("utf-8")
+        if any(c < " " and c != "\n" for c in text) or not text.endswith("\n"):
+            raise ValueError
+        message, _, signatures = text.rpartition("\n\n")
+        message += "\n"
+        origin, size, root, *more = message[:-1].split("\n")
+        count, tree = int(size), _bytes_of(root)
+        heads = [_bytes_of(line.removeprefix(HEAD)).hex() for line in more if line.startswith(HEAD)]
+        lines = signatures[:-1].split("\n")
+        if len(lines) > MOST_SIGNATURES:
+            raise ValueError
+        if not origin or str(count) != size or not 0 <= count <= MAX_INT or len(tree) != 32:
+            raise ValueError
+        if len(heads) != 1 or not _HEX.fullmatch(heads[0]) or not all(line.startswith(SIGNED) for line in lines):
+            raise ValueError
+    except ValueError:
+        raise Malformed(f"{path}: neither a checkpoint of this package nor a signed note with its head") from None
+    if wanted is not None and origin != wanted:
+        raise Invalid("checkpoint.origin", origin, wanted)
+    if key is None:
+        return Pins({count: heads[0]}, tree, "its signature was not checked; give the key")
+    if not any(_signs(line, message.encode(), key) for line in lines):
+        raise Invalid("checkpoint.signature", path.name, f"no signature by {key.name} that verifies")
+    named = wanted is not None or origin == key.name
+    return Pins(
+        {count: heads[0]}, tree, "" if named else f"it is about the log {origin}, not the one of the key's name"
+    )
+
+
+def _signs(line: str, message: bytes, key: Key) -> bool:
+    name, _, encoded = line.removeprefix(SIGNED).partition(" ")
+    try:
+        data = _bytes_of(encoded)
+    except ValueError:
+        return False
+    return name == key.name and data[:4] == key.hash and _is_by(key.public, message, data[4:])
+
+
+def _is_by(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether a signature of the message was made with the private half of a public key."""
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        need = "a signature can be verified with the package cryptography alone: pip install 'ucsearch[sign]'"
+        raise Malformed(need) from None
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+# -------------------------------------------------------------------- the tree over the heads
+
+
+class Tree:
+    """RFC 6962's root over leaves that come one by one; a logarithm of them is kept."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._peaks: list[bytes] = []  # roots of full subtrees, largest first
+
+    def add(self, leaf: bytes) -> None:
+        node, size = hashlib.sha256(b"\0" + leaf).digest(), self.size
+        while size & 1:
+            node, size = hashlib.sha256(b"\1" + self._peaks.pop() + node).digest(), size >> 1
+        self._peaks.append(node)
+        self.size += 1
+
+    @classmethod
+    def resumed(cls, size: int, peaks: list[str]) -> Tree:
+        """Go on from the peaks of so many leaves."""
+        made = cls()
+        made.size, made._peaks = size, [bytes.fromhex(peak) for peak in peaks]
+        if size.bit_count() != len(peaks) or any(len(peak) != 32 for peak in made._peaks):
+            raise ValueError
+        return made
+
+    def copy(self) -> Tree:
+        made = Tree()
+        made.size, made._peaks = self.size, [*self._peaks]
+        return made
+
+    @property
+    def peaks(self) -> list[str]:
+        """Roots of the full subtrees, the largest first."""
+        return [peak.hex() for peak in self._peaks]
+
+    def root(self) -> bytes:
+        if not self._peaks:
+            return hashlib.sha256(b"").digest()
+        node = self._peaks[-1]
+        for left in reversed(self._peaks[:-1]):
+            node = hashlib.sha256(b"\1" + left + node).digest()
+        return node

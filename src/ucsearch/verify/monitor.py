@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any
 
-from ucsearch.verify.formats import Blobs, Invalid, Record, expect, num, read_blob, require
+from ucsearch.verify.figures import Invalid, Record, expect, num, require
+from ucsearch.verify.read import Blobs, read_blob
 
 NORMAL = NormalDist()
 CLOSE = 1e-9
@@ -61,8 +62,12 @@ def verify_watching(s: Record) -> None:
     require("monitor.settings.calm", 0.0 < s["calm"] < limit, s["calm"], f"a number above 0 and below {limit:g}")
 
 
+LOW, HIGH = "forecasts too low", "forecasts too high"
+LITTLE, CLEAR = 6.0, 10.0  # what is no evidence against a direction, and how many times as much there must be for it
+
+
 def _about(shift: float) -> str:
-    return "spread too narrow" if shift == 0.0 else "forecasts too low" if shift > 0.0 else "forecasts too high"
+    return "spread too narrow" if shift == 0.0 else LOW if shift > 0.0 else HIGH
 
 
 class _Stream:
@@ -87,13 +92,28 @@ class _Stream:
         parts = [math.fsum(b[2] * r for b, r in zip(self.bets, own, strict=True)) for own in self.growth]
         return math.fsum(parts) / self.lags
 
-    def figures(self) -> tuple[float, int, dict[str, float]]:
-        """Evidence, number of outcomes, and what carries it: every word's share, which may be equal."""
+    def figures(self) -> tuple[float, int, set[str]]:
+        """Evidence, number of outcomes, and what may be said to carry it: several words where figures are so close
+        that rounding decides."""
+        if not self.count:
+            return self.value(), 0, {""}
         said: dict[str, float] = {}
-        for own in self.growth:
-            for (shift, _, weight), r in zip(self.bets, own, strict=True):
-                said[_about(shift)] = said.get(_about(shift), 0.0) + weight * r
-        return self.value(), self.count, said if self.count else {"": 0.0}
+        share: dict[str, float] = {}
+        for g, (shift, _, weight) in enumerate(self.bets):
+            word = _about(shift)
+            said[word] = said.get(word, 0.0) + weight * math.fsum(own[g] for own in self.growth) / self.lags
+            share[word] = share.get(word, 0.0) + weight
+        most = max(said.values())
+        words = {word for word, value in said.items() if value >= most - CLOSE * max(1.0, most)}
+        for word, other in ((LOW, HIGH), (HIGH, LOW)):
+            if word in said:  # bias comes first: evidence for one direction, and none for the other
+                for_it, against = said[word] / share[word], said[other] / share[other]
+                some = CLEAR * max(1.0, against)
+                if for_it >= some * (1.0 + CLOSE) and against <= LITTLE * (1.0 - CLOSE):
+                    words = {word}
+                elif for_it >= some * (1.0 - CLOSE) and against <= LITTLE * (1.0 + CLOSE):
+                    words.add(word)
+        return self.value(), self.count, words
 
     def content(self) -> Record:
         return {
@@ -175,17 +195,20 @@ class _Plan:
         known.append(key)
         del known[:-REMEMBERED]
         if self.open is not None and key > self.open:
-            self._count("", [x / self.count for x in self.sums])
+            if self.count:
+                self._count("", [x / self.count for x in self.sums])
             self.open = None
         a, b = _place(low) / self.wider, _place(high) / self.wider
         honest = _mass(a, b)
         require("outcome.rank", honest > 0.0, [low, high], "an interval that an honest forecast can meet")
         gains = [0.5 + 0.5 * _mass((a - m) / k, (b - m) / k) / honest for m, k, _ in self.bets]
+        stream = self.streams.get(series)
+        pooled = stream is None or stream.latched != stream.latched  # one that has tripped is not in the pool
         self._count(series, gains)
         if self.open is None and (not self.last or key > self.last):
             self.open = self.last = key
             self.sums, self.count = [0.0] * len(gains), 0
-        if key == self.open:
+        if key == self.open and pooled:
             self.sums = [x + y for x, y in zip(self.sums, gains, strict=True)]
             self.count += 1
 
@@ -216,14 +239,9 @@ class Watch:
     def __init__(self) -> None:
         self.plans: dict[str, _Plan] = {}
         self.pauses: dict[str, Record] = {}
-        # Id and value of the first report, by file ("" the one that is read), entry and step.
-        self.first: dict[tuple[str, int, int], tuple[str, Any]] = {}
+        self.first: dict[tuple[int, int], tuple[str, Any]] = {}  # id and value of the first report, by entry and step
         self.closed = False  # the file has said its last
         self.doubt = ""  # what the last entry takes over from a file that is not there
-
-    def turn(self, head: str) -> None:
-        """The file ends, with this head; the next one begins."""
-        self.first = {(file or head, entry, step): x for (file, entry, step), x in self.first.items()}
 
     def add(self, r: Record, find: Callable[[], Record | None], blobs: Blobs) -> None:
         """`find` returns the decision that an outcome is about; None where its file is not there."""
@@ -239,7 +257,7 @@ class Watch:
             self.pauses[r["plan"]] = r
         elif kind == "monitor":
             self._event(r)
-        elif kind == "outcome" and "entry" in r:
+        elif kind == "outcome":
             self._outcome(r, find, blobs)
 
     def _decision(self, r: Record) -> None:
@@ -314,10 +332,10 @@ class Watch:
             require("monitor.state", _alike(r["state"], own), "another state", "what follows from the file before")
             require("monitor.state", not plan.told, plan.told[:1], "recorded before the file was closed")
         value, count, _ = made.streams[""].figures()
-        _figures(r, (value, count, {"": 0.0}))
+        _figures(r, (value, count, {""}))
 
     def _outcome(self, r: Record, find: Callable[[], Record | None], blobs: Blobs) -> None:
-        place = (r.get("log", ""), r["entry"], r["step"])
+        place = (r["entry"], r["step"])
         earlier = self.first.get(place)
         expect("outcome.replaces", r.get("replaces"), None if earlier is None else earlier[0])
         if earlier is None:
@@ -327,8 +345,7 @@ class Watch:
             require("outcome.rank", "rank" not in r, r.get("rank"), "nothing: it does not count")
             return
         target = find()
-        if target is None:
-            self.doubt = "the rank, which is of a decision in a file that was not given"
+        if target is None:  # not given, or deleted: it is taken as it is
             derived = (num(r["rank"][0]), num(r["rank"][1])) if "rank" in r else None
         else:
             derived = self._rank(r, plan.s["lags"], target, blobs)
@@ -341,7 +358,7 @@ class Watch:
     def _rank(self, r: Record, lags: int, target: Record, blobs: Blobs) -> tuple[float, float] | None:
         if target["kind"] != "decision" or r["step"] > lags:
             return None
-        steps = [self.first.get((r.get("log", ""), r["entry"], step)) for step in range(1, lags + 1)]
+        steps = [self.first.get((r["entry"], step)) for step in range(1, lags + 1)]
         values = [float(x[1][0] if isinstance(x[1], list) else x[1]) for x in steps if x is not None]
         trace = target["inputs"]["trace"]
         (_, size, horizon, fields), _, members = read_blob(trace["members"]["$blob"], blobs)
@@ -353,14 +370,12 @@ class Watch:
         return rank(sums, list(weights), math.fsum(values))
 
 
-def _figures(r: Record, derived: tuple[float, int, dict[str, float]]) -> None:
+def _figures(r: Record, derived: tuple[float, int, set[str]]) -> None:
     """What an entry says about its stream."""
-    value, count, said = derived
+    value, count, words = derived
     _close("monitor.evidence", r["evidence"], value)
     expect("monitor.count", r["count"], count)
-    most = max(said.values())
-    fits = r["about"] in said and said[r["about"]] >= most - CLOSE * max(1.0, most)
-    require("monitor.about", fits, r["about"], max(said, key=lambda word: said[word]))
+    require("monitor.about", r["about"] in words, r["about"], " or ".join(sorted(words)))
 
 
 def _close(where: str, claimed: Any, derived: float) -> None:

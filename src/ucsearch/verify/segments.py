@@ -13,9 +13,10 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ucsearch.verify.checkpoints import Pins
-from ucsearch.verify.formats import Invalid, Malformed, canonical, digest, expect, loads, read_record, require
-from ucsearch.verify.inputs import verify_override
+from ucsearch.verify.chain import Pins
+from ucsearch.verify.figures import Invalid, expect, require
+from ucsearch.verify.kinds import verify_override
+from ucsearch.verify.read import Malformed, canonical, digest, loads, read_record
 
 COLUMNS = (
     ("series", "text"), ("task", "text"), ("outcome", "text"), ("reason", "text"), ("cause", "text"), ("meta", "text"),
@@ -136,7 +137,7 @@ def verify_proof(data: bytes, pins: Pins) -> str:
 
 
 def verify_row_override(
-    r: Mapping[str, Any], segment: Mapping[str, Any], body: bytes, task_of: Callable[[str], Any]
+    r: Mapping[str, Any], segment: Mapping[str, Any], digest: str, task_of: Callable[[str], Any]
 ) -> str:
     """A person's replacement of a row's action: the row is in the segment, and its rules allow it."""
     row = verify_row(r["proof"], segment.get("root"), segment.get("shared"))
@@ -148,7 +149,7 @@ def verify_row_override(
             raise Invalid("row.actions", len(row["actions"]), f"at most {len(rules.actions)}")
         labels = [rules.label(i, math.nan if a is None else float(a)) for i, a in enumerate(row["actions"])]
         target: dict[str, Any] = {
-            "schema": "ucsearch.decision/2",
+            "schema": "ucsearch.decision/1",
             "kind": "decision" if row["meta"] else "refusal",
             "id": segment["id"],
             "series": row["series"],
@@ -158,7 +159,7 @@ def verify_row_override(
         if row["state"]:
             lengths = {name: told[name] for name in ("state_lengths", "params_lengths")}
             target["inputs"] = {"state": row["state"], "params": row["params"], **lengths}
-        return verify_override(r, target, body, lambda: rules)
+        return verify_override(r, target, digest, lambda: rules)
     except (LookupError, TypeError, AttributeError) as error:
         raise Malformed(f"proof.row: {error!r}") from None
 

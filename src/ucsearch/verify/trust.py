@@ -20,7 +20,6 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from ucsearch.verify.memory import unlimited
 from ucsearch.verify.verdict import describe
 
 LONGEST_NAME = 32_768  # characters; parameters of a built-in task may be part of its name
@@ -73,8 +72,7 @@ def built_in_task(name: str) -> Any:
         shown = repr(name[:200]) if name else "nothing"
         raise NoTask(f"the record names {shown} as its task, which is not built in; name it by --task")
     try:
-        with unlimited():  # our own code: what it maps is no part of what a file may cost
-            module = importlib.import_module(f"ucsearch{match[1]}")
+        module = importlib.import_module(f"ucsearch{match[1]}")
         task = getattr(module, match[2])
     except MemoryError:
         raise

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-USAGE, INTERNAL = 64, 70  # EX_USAGE and EX_SOFTWARE of sysexits.h
-CODES = {"valid": 0, "invalid": 1, "malformed": 2, "weaker": 3, "no task": USAGE, "error": INTERNAL}
+NEEDS_A_PERSON, UNUSABLE, INTERNAL = 1, 2, 3
+CODES = {
+    "valid": 0, "invalid": NEEDS_A_PERSON, "weaker": NEEDS_A_PERSON, "malformed": UNUSABLE, "no task": UNUSABLE,
+    "error": INTERNAL,
+}  # fmt: skip
 WORST_FIRST = ("invalid", "malformed", "error", "no task", "weaker", "valid")
 LONGEST = 2_000  # characters of a message that are shown
 
@@ -25,7 +28,7 @@ class Verdict:
 
     @property
     def code(self) -> int:
-        """0 valid, 1 invalid, 2 malformed, 3 weaker than claimed, 64 its task was not named, 70 internal error."""
+        """0 valid; 1 invalid, or weaker than claimed; 2 malformed, or its task was not named; 3 internal error."""
         return CODES[self.status]
 
     def __str__(self) -> str:

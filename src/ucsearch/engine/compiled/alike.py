@@ -3,7 +3,7 @@
 A kernel knows a NamedTuple by its fields alone, a number or a table by its values, not by what their classes make of
 them. Numbers of fewer than 64 bits widen in it where NumPy keeps them narrow: 0 - 1 is 255 in eight bits and -1 in a
 kernel. NumPy's truth values are added up to a truth value, a kernel's to 2. A kernel raises to hand a window over to
-Python (`guarded`), which a `try` in a rule would swallow. The last look replays what is released; a rival that was
+Python (`guarded`), which a `try` in a rule would swallow. The final check replays what is released; a rival that was
 valued wrongly it would not see.
 """
 

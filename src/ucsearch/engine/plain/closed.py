@@ -12,7 +12,7 @@ packed into a window's arrays (see ../arrays.py): points in `members`, following
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +22,13 @@ from ucsearch.engine.plain.window import Node, Window
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 from ucsearch.spreads import tail_mean
 
-__all__ = ["at_level", "backward", "closed", "forward"]
+__all__ = ["Reached", "Values", "at_level", "backward", "closed", "closed_shared", "forward"]
 
 END = -1  # the class of every state past the last step
 
 
 @dataclass
-class _Graph:
+class Reached:
     """Everything that can be reached: states layer by layer, their actions, and a transition for every point."""
 
     states: list[Any] = field(default_factory=list)
@@ -50,7 +50,7 @@ class _Graph:
 
 
 @dataclass
-class _Values:
+class Values:
     """Per state; -inf where no policy keeps the rules."""
 
     score: list[float]  # V
@@ -63,20 +63,59 @@ def closed(window: Window, state: Any) -> Outcome:
     """The recursion over every policy, or status NOT_PROVED when the budget of transitions is too small."""
     out = Outcome(window.size)
     after, starts = [int(x) for x in window.q[0]], [int(x) for x in window.u[0]]
-    graph = forward(window, state, after, starts)
+    graph = forward(window, [state], after, starts, window.settings.node_budget)
     out.action_scores, out.expansions, out.simulations = window.action_scores, len(graph.rewards), len(graph.states)
     if len(graph.layers) != window.depth + 2:
         out.status = Status.NOT_PROVED
         return out
     values = backward(window, graph, starts)
-    _first_actions(window, graph, values, starts, out)
+    _first_actions(window, graph, values, starts, 0, out)
     return out
 
 
-def forward(window: Window, state: Any, after: list[int], starts: list[int]) -> _Graph:
-    """Layers 0..d; fewer where the budget ends before."""
-    graph, budget = _Graph(layers=[0]), window.settings.node_budget
-    graph.place(0, state)
+def closed_shared(window: Window, roots: Sequence[Any]) -> list[Outcome] | None:
+    """The same for many states under one law, each with the counters of a search of its own. What several reach is
+    valued once. None where a search of its own would not end within its budget for any of them."""
+    after, starts = [int(x) for x in window.q[0]], [int(x) for x in window.u[0]]
+    graph = forward(window, roots, after, starts, window.settings.node_budget * len(roots))
+    if len(graph.layers) != window.depth + 2:
+        return None
+    values = backward(window, graph, starts)
+    outcomes, known = [], {}
+    for state in roots:
+        root = graph.index[0, state]
+        if root not in known:
+            known[root] = out = Outcome(window.size)
+            out.action_scores, out.expansions, out.simulations = _counts(window, graph, root, starts)
+            if out.expansions > window.settings.node_budget:
+                return None
+            _first_actions(window, graph, values, starts, root, out)
+        outcomes.append(known[root])
+    return outcomes
+
+
+def _counts(window: Window, graph: Reached, root: int, starts: list[int]) -> tuple[int, int, int]:
+    """Actions, transitions and states that a search from `root` alone would meet."""
+    layer, states = {root}, 1
+    scored = moves = 0
+    for _ in range(window.depth):
+        following: set[int] = set()
+        for i in layer:
+            points = starts[graph.classes[i] + 1] - starts[graph.classes[i]]
+            scored += len(graph.edges[i])
+            moves += points * len(graph.edges[i])
+            for _, at in graph.edges[i]:
+                following.update(graph.following[at : at + points])
+        layer = following
+        states += len(layer)
+    return scored, moves, states
+
+
+def forward(window: Window, roots: Iterable[Any], after: list[int], starts: list[int], budget: int) -> Reached:
+    """Layers 0..d from these states; fewer where the budget of transitions ends before."""
+    graph = Reached(layers=[0])
+    for state in roots:
+        graph.place(0, state)
     for h in range(window.depth):
         graph.layers.append(len(graph.states))
         last = h + 1 == window.depth
@@ -102,9 +141,9 @@ def forward(window: Window, state: Any, after: list[int], starts: list[int]) -> 
     return graph
 
 
-def backward(window: Window, graph: _Graph, starts: list[int]) -> _Values:
+def backward(window: Window, graph: Reached, starts: list[int]) -> Values:
     size = len(graph.states)
-    values = _Values([0.0] * size, [0.0] * size, [0.0] * size, [-1] * size)
+    values = Values([0.0] * size, [0.0] * size, [0.0] * size, [-1] * size)
     for i in range(graph.layers[window.depth], size):
         if not window.ended((graph.states[i],), window.depth - 1, 0):
             values.score[i] = -math.inf
@@ -123,7 +162,7 @@ def backward(window: Window, graph: _Graph, starts: list[int]) -> _Values:
 
 
 def _value(
-    window: Window, graph: _Graph, values: _Values, starts: list[int], i: int, x: int, at: int, h: int
+    window: Window, graph: Reached, values: Values, starts: list[int], i: int, x: int, at: int, h: int
 ) -> tuple[float, float, float]:
     """Score, mean and size of action x in state i, whose transitions begin at `at`."""
     low, high = starts[graph.classes[i]], starts[graph.classes[i] + 1]
@@ -149,11 +188,12 @@ def _value(
     return total, mean, size
 
 
-def _first_actions(window: Window, graph: _Graph, values: _Values, starts: list[int], out: Outcome) -> None:
-    """The table of first actions, the one put forward, and what the policy would do after some outcomes."""
+def _first_actions(window: Window, graph: Reached, values: Values, starts: list[int], root: int, out: Outcome) -> None:
+    """The table of first actions of state `root`, the one put forward, and what the policy would do after some
+    outcomes."""
     points, risk = starts[1], window.risk
     effects: list[tuple[Any, Any]] = []
-    for x, at in graph.edges[0]:
+    for x, at in graph.edges[root]:
         out.flags[x] |= First.FEASIBLE
         rewards = graph.rewards[at : at + points]
         out.steps[x] = _first_step(window, rewards)
@@ -162,13 +202,13 @@ def _first_actions(window: Window, graph: _Graph, values: _Values, starts: list[
             out.flags[x] |= First.DUPLICATE
             continue
         effects.append(effect)
-        score, mean, size = _value(window, graph, values, starts, 0, x, at, 0)
+        score, mean, size = _value(window, graph, values, starts, root, x, at, 0)
         out.flags[x] |= First.GENERATED
         if score == -math.inf:
             out.flags[x] |= First.DEAD
             continue
         spread = max(0.0, (mean - score) / risk) if risk > 0.0 else 0.0
-        path = _follow(window, graph, values, starts, x, MIDDLE)
+        path = _follow(window, graph, values, starts, root, x, MIDDLE)
         node = Node((), (), mean, spread, score, 0.0, path, -1, size)
         out.bounds[x], out.firsts[x] = score, node
         out.flags[x] |= First.RETAINED | First.EXACT
@@ -178,7 +218,7 @@ def _first_actions(window: Window, graph: _Graph, values: _Values, starts: list[
     if out.best is not None:
         first = out.best.path[0]
         out.upper = out.best.score
-        out.branches = [_follow(window, graph, values, starts, first, level) for level in (LOW, HIGH)]
+        out.branches = [_follow(window, graph, values, starts, root, first, level) for level in (LOW, HIGH)]
 
 
 def _first_step(window: Window, rewards: list[float]) -> tuple[float, float]:
@@ -193,10 +233,11 @@ def _first_step(window: Window, rewards: list[float]) -> tuple[float, float]:
 
 
 def _follow(
-    window: Window, graph: _Graph, values: _Values, starts: list[int], first: int, level: float
+    window: Window, graph: Reached, values: Values, starts: list[int], root: int, first: int, level: float
 ) -> tuple[int, ...]:
-    """Action indices of the policy that begins with `first`, when every outcome is the one at this level."""
-    path, i, x = [first], 0, first
+    """Action indices of the policy that begins with `first` in state `root`, when every outcome is the one at this
+    level."""
+    path, i, x = [first], root, first
     for _ in range(window.depth - 1):
         at = next(t for a, t in graph.edges[i] if a == x)
         low, high = starts[graph.classes[i]], starts[graph.classes[i] + 1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ucsearch.answers import as_allowed
 from ucsearch.engine.status import Fault
+from ucsearch.rules.answers import as_allowed
 
 __all__ = ["OutOfTime", "TaskFault", "said", "words"]
 

@@ -21,7 +21,7 @@ def fixed_plan_value(window: Window, state: Any) -> float:
     """Expected return of the best plan that keeps the rules whatever happens; -inf when there is none, NaN when it was
     not found within the budget. Only at risk 0."""
     after, starts = [int(x) for x in window.q[0]], [int(x) for x in window.u[0]]
-    graph = forward(window, state, after, starts)
+    graph = forward(window, [state], after, starts, window.settings.node_budget)
     if len(graph.layers) != window.depth + 2:
         return math.nan
     value = backward(window, graph, starts).score

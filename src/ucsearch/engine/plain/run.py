@@ -10,7 +10,7 @@ import numpy as np
 
 from ucsearch.engine.arrays import TABLE, Col, Inputs, Outputs
 from ucsearch.engine.plain.beam import beam
-from ucsearch.engine.plain.closed import closed
+from ucsearch.engine.plain.closed import closed, closed_shared
 from ucsearch.engine.plain.exact import exact
 from ucsearch.engine.plain.faults import OutOfTime, TaskFault
 from ucsearch.engine.plain.mcts import mcts
@@ -22,7 +22,7 @@ from ucsearch.layout import Layout, own_row
 from ucsearch.policies import Settings
 from ucsearch.task import Task
 
-__all__ = ["make_window", "run_window"]
+__all__ = ["make_window", "outcomes_of", "run_shared", "run_window"]
 
 _TEMPLATES = "ucsearch.engine.compiled.templates"
 register("beam", beam, _TEMPLATES, "beam.py")
@@ -42,29 +42,29 @@ def make_window(
     """One window's arrays as Python lists (indexing NumPy scalars would double the time)."""
     params_layout = task.params_layout
     row = own_row(inputs.params, w)
-    outcome = task.outcome
-
-    def outcomes(rows: list[list[float]]) -> list[Any]:
-        if outcome is None:
-            return [r[0] for r in rows]
-        width = len(outcome._fields)
-        return [outcome(*(r if len(r) == width else r * width)) for r in rows]
-
     return Window(
         task=task,
         settings=settings,
         layout=layout,
         params=None if params_layout is None else params_layout.build(row.tolist()),
         actions=own_row(inputs.actions, w).tolist(),
-        mean=outcomes(inputs.mean[w].tolist()),
-        members=[outcomes(m) for m in inputs.members[w].tolist()],
+        mean=outcomes_of(task, own_row(inputs.mean, w).tolist()),
+        members=[outcomes_of(task, m) for m in own_row(inputs.members, w).tolist()],
         weights=own_row(inputs.weights, w).tolist(),
-        q=inputs.q[w].tolist(),
-        u=inputs.u[w].tolist(),
-        mean_array=inputs.mean[w],
-        member_array=inputs.members[w],
+        q=own_row(inputs.q, w).tolist(),
+        u=own_row(inputs.u, w).tolist(),
+        mean_array=own_row(inputs.mean, w),
+        member_array=own_row(inputs.members, w),
         stop=stop,
     )
+
+
+def outcomes_of(task: Task, rows: list[list[float]]) -> list[Any]:
+    """(n, F) numbers as outcomes that rules take."""
+    if task.outcome is None:
+        return [r[0] for r in rows]
+    width = len(task.outcome._fields)
+    return [task.outcome(*(r if len(r) == width else r * width)) for r in rows]
 
 
 def run_window(
@@ -89,7 +89,29 @@ def run_window(
     except TaskFault as fault:
         out = Outcome(m, status=Status.TASK_ERROR, fault=(fault.kind, fault.step, fault.action))
         faults[w] = fault
-    best = out.best
+    _write(out, outputs, w)
+
+
+def run_shared(
+    task: Task, settings: Settings, layout: Layout, inputs: Inputs, outputs: Outputs,
+    stop: Callable[[], bool] | None = None,
+) -> bool:  # fmt: skip
+    """Closed mode: windows that share law, parameters and actions are searched in one, so that what several reach is
+    valued once. False, with nothing written, where they do not, or where one of them has to be looked at alone."""
+    if settings.algorithm != "closed" or inputs.windows < 2 or any(len(x) > 1 for x in inputs[1:]):
+        return False
+    try:
+        window = make_window(task, settings, layout, inputs, 0, stop)
+        found = closed_shared(window, [layout.build(row) for row in inputs.states.tolist()])
+    except (OutOfTime, TaskFault):
+        return False
+    for w, out in enumerate(found or ()):
+        _write(out, outputs, w)
+    return found is not None
+
+
+def _write(out: Outcome, outputs: Outputs, w: int) -> None:
+    best, m = out.best, out.size
     outputs.out_i[w] = (
         int(out.status), -1 if best is None else best.path[0], out.expansions, out.action_scores, out.simulations,
         -1 if best is None else best.continuation, *out.fault,

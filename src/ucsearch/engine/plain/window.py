@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.answers import as_float, as_number, failure
 from ucsearch.engine.plain.faults import OutOfTime, TaskFault, said, words
 from ucsearch.engine.status import Fault
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
+from ucsearch.rules.answers import as_float, as_number, failure
 from ucsearch.spreads import NUMBERS, spread_of
 from ucsearch.task import Task, View
 
@@ -142,15 +142,9 @@ class Window:
         h = step if at is None else at
         new = self.call(self.task.bare_step_at, Fault.STATE, step, action, state, a, outcome, h, self.params)
         try:
-            return self._coerced(new)
+            return self.layout.coerced(new)
         except Exception:  # not a tuple, not numbers, of another shape
             raise TaskFault(Fault.STATE, step, action) from None
-
-    def _coerced(self, new: Any) -> Any:
-        items: list[Any] = [x + 0.0 if type(x) is float and isfinite(x) else _item(x) for x in new]
-        if tuple([0 if type(x) is float else len(x) for x in items]) != self.layout.lengths:
-            raise ValueError("a state of another shape")
-        return self.layout.kind(*items)
 
     def _prepare(self) -> None:
         if self.mode == SCORES:
@@ -381,13 +375,6 @@ def _rewards(task: Task, states: Sequence[Any], a: float, outcomes: Sequence[Any
     if "reward" in task.timed:
         return [reward(s, a, y, h, p) for s, y in zip(states, outcomes, strict=True)]
     return [reward(s, a, y, p) for s, y in zip(states, outcomes, strict=True)]
-
-
-def _item(x: Any) -> Any:
-    """A field of a state: a number, or a tuple of numbers."""
-    if not isinstance(x, tuple):
-        return as_number(x) + 0.0
-    return tuple([v + 0.0 if type(v) is float and isfinite(v) else as_number(v) + 0.0 for v in x])
 
 
 def is_same(a: Candidate, b: Candidate) -> bool:

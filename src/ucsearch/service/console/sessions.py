@@ -6,7 +6,6 @@ import hmac
 import secrets
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
@@ -15,17 +14,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ucsearch.service.auth import proxy_principal
-from ucsearch.service.bodies import counted
-from ucsearch.service.problems import Refusal
-from ucsearch.service.tokens import Principal, TokenBook, allows
+from ucsearch.service.errors import Problem
+from ucsearch.service.routes.bodies import counted
+from ucsearch.service.tokens import Principal, Scope, TokenBook, allows
 
-__all__ = ["COOKIE", "Guard", "LoginNeeded", "Session", "Sessions", "checked_form", "own_site", "person", "set_cookie"]
+__all__ = ["COOKIE", "LoginNeeded", "Session", "Sessions", "checked_form", "own_site", "person", "set_cookie"]
 
 COOKIE = "ucs_session"
 LIFE_S = 8 * 3600.0
 _MOST = 1_000  # sessions; the oldest go first
 _FORM_BYTES = 64 << 10
-_WITHIN_S = 60.0  # in which bad logins are counted
+_MOST_FIELDS = 500
 
 
 class LoginNeeded(Exception):
@@ -41,6 +40,10 @@ class Session:
     csrf: str  # in every form
     until: float  # of the sessions' clock
     proxied: bool = False  # the proxy named the user, and must do so in every request
+
+    @property
+    def scope(self) -> Scope:
+        return self.principal.scope
 
     def may(self, needed: str) -> bool:
         return allows(self.principal.role, needed)
@@ -77,26 +80,6 @@ class Sessions:
             self._known.pop(id, None)
 
 
-class Guard:
-    """So many bad logins a minute and address (`limits.logins`); then nobody is let in from there for a while."""
-
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most, self._clock = most, clock
-        self._bad: dict[str, deque[float]] = {}
-
-    def check(self, address: str) -> None:
-        now, known = self._clock(), self._bad.get(address)
-        while known and known[0] <= now - _WITHIN_S:
-            known.popleft()
-        if known and len(known) >= self._most:
-            raise Refusal("too_many", "too many failed logins", retry_after=max(1, round(known[0] + _WITHIN_S - now)))
-
-    def failed(self, address: str) -> None:
-        if len(self._bad) > 10_000:
-            self._bad.clear()
-        self._bad.setdefault(address, deque(maxlen=self._most)).append(self._clock())
-
-
 def address_of(request: Request) -> str:
     return request.client.host if request.client is not None else ""
 
@@ -104,7 +87,7 @@ def address_of(request: Request) -> str:
 def person(request: Request, needed: str) -> Session:
     """Who looks at a page. A user whom the proxy names needs no login."""
     sessions: Sessions = request.app.state.sessions
-    named = proxy_principal(request, request.app.state.service)
+    named = proxy_principal(request, request.app.state.service.config.server)
     found = sessions.find(request.cookies.get(COOKIE, ""))
     if found is not None and found.proxied and (named is None or named != found.principal):
         sessions.end(found.id)
@@ -118,7 +101,7 @@ def person(request: Request, needed: str) -> Session:
     limits = request.app.state.service.config.limits
     request.app.state.rates.take(found.principal.token, limits.per_token)
     if not found.may(needed):
-        raise Refusal("forbidden", f"this needs the role {needed}, you have {found.principal.role}")
+        raise Problem("forbidden", f"this needs the role {needed}, you have {found.principal.role}")
     return found
 
 
@@ -143,12 +126,12 @@ def own_site(request: Request) -> None:
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         if site != "same-origin":
-            raise Refusal("bad_origin", "the form does not come from this console")
+            raise Problem("bad_origin", "the form does not come from this console")
         return
     origin = urlsplit(request.headers.get("origin", ""))
     own = request.headers.get("host", "").lower()
     if origin.scheme not in ("http", "https") or origin.netloc.lower() != own:
-        raise Refusal("bad_origin", "the form does not come from this console")
+        raise Problem("bad_origin", "the form does not come from this console")
 
 
 async def checked_form(request: Request, session: Session | None) -> dict[str, str]:
@@ -156,15 +139,17 @@ async def checked_form(request: Request, session: Session | None) -> dict[str, s
     own_site(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Refusal("not_json_type", "expected a form")
+        raise Problem("not_json_type", "expected a form")
     raw = await counted(request, _FORM_BYTES, request.app.state.service.config.limits.body_s)
     if session is not None and request.app.state.sessions.find(session.id) is None:  # ended while the form was sent
         raise LoginNeeded
     try:
-        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, strict_parsing=False, max_num_fields=50)
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, strict_parsing=False, max_num_fields=_MOST_FIELDS
+        )
         fields = dict(pairs)
     except (UnicodeDecodeError, ValueError):
-        raise Refusal("bad_request", "the form cannot be read") from None
+        raise Problem("bad_request", "the form cannot be read") from None
     if session is not None and not hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
-        raise Refusal("bad_origin", "the form is not from this session; open the page again")
+        raise Problem("bad_origin", "the form is not from this session; open the page again")
     return fields

@@ -8,21 +8,40 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from ucsearch.dispatch.gate import Reason
+from ucsearch.decision.gate import Reason
 from ucsearch.records.canonical import decode_number
-from ucsearch.report.evidence import evidence_curve, rank_histogram
-from ucsearch.service import reads, watching
-from ucsearch.service.console import looking
-from ucsearch.service.console.needs import decision_needs, fitting, in_order, monitor_needs, next_steps, plan_needs
-from ucsearch.service.console.pages import HEADERS, STYLE, STYLE_PATH, link, page, render
+from ucsearch.records.reader import AuditReader
+from ucsearch.report.charts import evidence_curve, rank_histogram
+from ucsearch.service import monitoring, queries
+from ucsearch.service.auth import check_plan, check_whole
+from ucsearch.service.console import presenters
+from ucsearch.service.console.attention import (
+    Need,
+    decision_needs,
+    fitting,
+    in_order,
+    log_needs,
+    monitor_needs,
+    plan_needs,
+)
+from ucsearch.service.console.render import HEADERS, STYLE, STYLE_PATH, link, page, render
 from ucsearch.service.console.sessions import Session
-from ucsearch.service.core import Service
-from ucsearch.service.logbook import log_view
-from ucsearch.service.problems import Refusal
+from ucsearch.service.errors import Problem
 from ucsearch.service.routes.common import service_of
 from ucsearch.service.routes.state import exported
+from ucsearch.service.schemas import (
+    DecisionLine,
+    DecisionPage,
+    EventView,
+    MonitorView,
+    OutcomeView,
+    PlanView,
+    StreamView,
+)
+from ucsearch.service.service import Service
+from ucsearch.service.storage import LogVerified, log_view
 
-__all__ = ["router"]
+__all__ = ["decision_values", "log_page", "router"]
 
 router = APIRouter(include_in_schema=False)
 _FILTERS = ("plan", "series", "outcome", "reason", "kind")
@@ -51,17 +70,16 @@ async def style(request: Request) -> Response:
 @router.get("/console")
 @page()
 async def overview(request: Request, session: Session) -> Response:
-    """What needs a person first, then every plan."""
+    """What needs a person first, with what helps beside it; then every plan."""
+    return await overview_page(request, session)
+
+
+async def overview_page(request: Request, session: Session) -> Response:
     service = service_of(request)
     now = service.clock()
-    plans = await service.read(reads.plans, service.plans, now, service.tally)
-    monitors = {m.plan: m for m in await watching.monitors(service, worths=False)}
-    newest = {name: service.tally.newest(name, now) for name in service.plans}
-    found = [need for m in monitors.values() for need in monitor_needs(m, service.standing.starved(m.plan, now))]
-    found += await service.read(decision_needs, newest, now)
-    for plan in plans:
-        found += plan_needs(plan, service.plans[plan.name].is_changed(service.folder))
-    needs = in_order(found)
+    plans = await service.read(queries.plans, service.plans_of(session.scope), now, service.tally)
+    monitors = {m.plan: m for m in await monitoring.monitors(service, session.scope, worths=False)}
+    needs = await _needs(service, session, plans, monitors)
     most = fitting([n.series for n in needs[:_NEEDS]], _ROOM - 3_000 * len(plans))
     return render(
         request, session, "overview", plans=plans, monitors=monitors, needs=needs[:most], more=len(needs) - most,
@@ -69,20 +87,37 @@ async def overview(request: Request, session: Session) -> Response:
     )  # fmt: skip
 
 
+async def _needs(
+    service: Service, session: Session, plans: tuple[PlanView, ...], monitors: dict[str, MonitorView]
+) -> list[Need]:
+    now = service.clock()
+    found: list[Need] = []
+    if session.scope.is_whole:
+        found += log_needs(service.integrity.fault, service.upkeep.backup_age_s(), service.config.backup.every_h)
+    for m in monitors.values():
+        starved = service.plan_states.starved(m.plan, now)
+        found += monitor_needs(m, starved, service.plan_states.overdue_since(m.plan, now))
+    needs = await service.read(decision_needs, service.tally, [p.name for p in plans], now)
+    found += [n for n in needs if not n.series or session.scope.has(n.plan, n.series)]
+    for plan in plans:
+        found += plan_needs(plan, service.plans[plan.name].is_changed(service.folder))
+    return in_order(found)
+
+
 def _filters(request: Request) -> dict[str, str]:
     given = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
     if any(len(value) > _LONG for value in given.values()):
-        raise Refusal("invalid", "a filter is too long")
+        raise Problem("invalid", "a filter is too long")
     given["reason"] = given["reason"].replace(" ", "_")  # as tables show it
     if given["kind"] not in ("", "decision", "refusal"):
-        raise Refusal("invalid", "kind is decision or refusal")
+        raise Problem("invalid", "kind is decision or refusal")
     return {name: value for name, value in given.items() if value}
 
 
 def _before(request: Request) -> int | None:
     text = request.query_params.get("before", "")
     if text and not (text.isascii() and text.isdecimal() and 0 < len(text) <= 15):
-        raise Refusal("invalid", "before is a number of an entry")
+        raise Problem("invalid", "before is a number of an entry")
     return int(text) if text else None
 
 
@@ -91,17 +126,19 @@ def _before(request: Request) -> int | None:
 async def decisions(request: Request, session: Session) -> Response:
     service, given, before = service_of(request), _filters(request), _before(request)
 
-    def run(reader: Any) -> reads.DecisionPage:
-        return reads.decisions(reader, **given, before=before, limit=_PER_PAGE)
+    def run(reader: AuditReader) -> tuple[DecisionPage, frozenset[str]]:
+        found = queries.decisions(reader, session.scope, **given, before=before, limit=_PER_PAGE)
+        return found, presenters.changeable(reader, found.items, service.clock())
 
-    found = await service.read(run)
+    found, changeable = await service.read(run)
     most = fitting([line.series for line in found.items], _ROOM)
     lines, after = found.items[:most], found.next if most == len(found.items) else found.items[most - 1].seq
     older = link("/decisions", **given, before=after) if after is not None else ""
     newest = link("/decisions", **given) if before is not None else ""
     return render(
-        request, session, "decisions", lines=lines, given=given, older=older, newest=newest,
-        csv=link("/decisions.csv", **given), plans=list(service.plans), reasons=[r.value for r in Reason],
+        request, session, "decisions", lines=lines, given=given, older=older, newest=newest, changeable=changeable,
+        csv=link("/decisions.csv", **given), plans=list(service.plans_of(session.scope)),
+        reasons=[r.value for r in Reason],
     )  # fmt: skip
 
 
@@ -110,22 +147,22 @@ async def decisions(request: Request, session: Session) -> Response:
 async def decisions_csv(request: Request, session: Session) -> Response:
     service, given = service_of(request), _filters(request)
 
-    def run(reader: Any) -> list[reads.DecisionLine]:
-        lines: list[reads.DecisionLine] = []
+    def run(reader: AuditReader) -> list[DecisionLine]:
+        lines: list[DecisionLine] = []
         before: int | None = None
         while len(lines) < _CSV_ROWS:
-            found = reads.decisions(reader, **given, before=before, limit=500)
+            found = queries.decisions(reader, session.scope, **given, before=before, limit=500)
             lines += found.items
             if (before := found.next) is None:
                 break
         return lines[:_CSV_ROWS]
 
-    text = looking.csv_text(await service.read(run))
+    text = presenters.csv_text(await service.read(run))
     headers = {**HEADERS, "Content-Disposition": 'attachment; filename="decisions.csv"'}
     return Response(text, 200, headers, "text/csv; charset=utf-8")
 
 
-def _came(outcomes: tuple[reads.OutcomeView, ...]) -> dict[int, float]:
+def _came(outcomes: tuple[OutcomeView, ...]) -> dict[int, float]:
     """The first report of every step, of the first field."""
     out: dict[int, float] = {}
     for o in outcomes:
@@ -135,22 +172,22 @@ def _came(outcomes: tuple[reads.OutcomeView, ...]) -> dict[int, float]:
     return out
 
 
-async def decision_values(service: Service, id: str) -> dict[str, Any]:
+async def decision_values(service: Service, id: str, session: Session) -> dict[str, Any]:
     """All that the page of a decision shows."""
-    view = await service.read_one(reads.decision, id)
+    view = await service.read_one(queries.decision, id, session.scope)
     plan = service.plans.get(view.line.plan)
-    told = await service.read_one(looking.tell, id, plan, _came(view.outcomes))
+    told = await service.read_one(presenters.tell, id, plan, _came(view.outcomes))
     return {
-        "view": view, "told": told, "levels": looking.levels_head(), "verified": None,
-        "unit": looking.action_unit(view.record, plan),
-        "expired": looking.expired(view.line.valid_until, service.clock()),
+        "view": view, "told": told, "levels": presenters.levels_head(), "verified": None,
+        "unit": presenters.action_unit(view.record, plan),
+        "expired": presenters.expired(view.line.valid_until, service.clock()),
     }  # fmt: skip
 
 
 @router.get("/console/decisions/{id}")
 @page()
 async def decision(request: Request, session: Session) -> Response:
-    values = await decision_values(service_of(request), request.path_params["id"])
+    values = await decision_values(service_of(request), request.path_params["id"], session)
     return render(request, session, "decision", **values)
 
 
@@ -160,31 +197,30 @@ async def series(request: Request, session: Session) -> Response:
     """By query, because a name may hold anything."""
     service, name = service_of(request), request.query_params.get("name", "")
     if not name or len(name) > _LONG:
-        raise Refusal("not_found", "there is no decision of this series")
+        raise Problem("not_found", "there is no decision of this series")
     asked = request.query_params.get("plan", "")[:_LONG] or None
-    view = await service.read(reads.series, name, service.clock(), asked)
+    view = await service.read(queries.series, name, session.scope, service.clock(), asked)
     plan = view.newest.plan
-    others = await service.read(reads.plans_of, name, [p for p in service.plans if p != plan])
+    known = [p for p in service.plans_of(session.scope) if p != plan]
+    others = await service.read(queries.plans_of, name, known)
     came = _came(tuple(o for o in view.outcomes if o.decision == view.newest.id))
-    told = await service.read(looking.tell, view.newest.id, service.plans.get(plan), came)
+    told = await service.read(presenters.tell, view.newest.id, service.plans.get(plan), came)
     settings = service.plans[plan].settings if plan in service.plans else None
-    history = await service.read(looking.history, view, settings.units if settings is not None else "")
-    curve, stream, pool = "", None, None
-    if plan in service.plans and service.plans[plan].watching is not None:
-        stream, pool = [await watching.stream(service, plan, one) for one in (name, "")]
-        curve = await _curve(service, "evidence", plan, name, stream.limit)
+    history = await service.read(presenters.history, view, settings.units if settings is not None else "")
+    stream, pool = [await monitoring.stream_of(service, plan, one) for one in (name, "")]
+    curve = "" if stream is None else await _curve(service, "evidence", plan, name, stream.limit)
     return render(
-        request, session, "series", view=view, told=told, levels=looking.levels_head(), curve=curve, stream=stream,
+        request, session, "series", view=view, told=told, levels=presenters.levels_head(), curve=curve, stream=stream,
         pool=pool, history=history, unit=told.action_unit, others=others,
     )  # fmt: skip
 
 
 async def _curve(service: Service, key: str, plan: str, name: str, limit: float) -> str:
     """The evidence of a stream as a picture; "" before there is any."""
-    points = watching.curve(service.standing, plan, name)
+    points = monitoring.curve(service.plan_states, plan, name)
     if not points:
         return ""
-    first, last = await service.read(watching.ends, plan, name)
+    first, last = await service.read(monitoring.ends, plan, name)
     return evidence_curve(key, "Evidence against the forecasts", points, limit, (first[:10], last[:10]))
 
 
@@ -193,38 +229,40 @@ async def _curve(service: Service, key: str, plan: str, name: str, limit: float)
 async def monitor(request: Request, session: Session) -> Response:
     """Every plan, or with `plan` the one: where there are many, each shows its first streams and no pictures."""
     service, asked = service_of(request), request.query_params.get("plan", "")
-    names = [asked] if asked else list(service.plans)
-    found = [await watching.monitor(service, name) for name in names]
+    known = list(service.plans_of(session.scope))
+    if asked:
+        check_plan(session.principal, asked)
+    found = [await monitoring.monitor(service, name, session.scope) for name in ([asked] if asked else known)]
     room = _ROOM // max(1, len(found))
     shown = []
     for i, m in enumerate(found):
-        starved = service.standing.starved(m.plan, service.clock())
-        steps = next_steps(service.plans[m.plan].watching, m)
+        starved = service.plan_states.starved(m.plan, service.clock())
         if len(found) > _DRAWN:
-            shown.append((_fitted(m, room, starved), "", "", steps))
+            shown.append((_fitted(m, room, starved), "", ""))
             continue
         curve = "" if m.pool is None else await _curve(service, f"evidence{i}", m.plan, "", m.pool.limit)
-        title = "Where outcomes fell among the members"
+        title = "Where outcomes fell among the sample paths"
         words = "High ends: too narrow. A hill: too wide. A slope: biased."
         ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
-        shown.append((_fitted(m, room - len(curve) - len(ranks), starved), curve, ranks, steps))
-    return render(request, session, "monitor", shown=shown, asked=asked, several=len(service.plans) > 1)
+        shown.append((_fitted(m, room - len(curve) - len(ranks), starved), curve, ranks))
+    return render(request, session, "monitor", shown=shown, asked=asked, several=len(known) > 1)
 
 
 class _Fitted(NamedTuple):
     """A monitor with as many of its streams and events as fit on the page."""
 
-    view: watching.MonitorView
-    streams: tuple[watching.StreamView, ...]
-    tripped: tuple[str, ...]  # series that can be armed again
-    events: tuple[watching.EventView, ...]
+    view: MonitorView
+    streams: tuple[StreamView, ...]
+    tripped: tuple[StreamView, ...]  # all together first, then series; with what to do
+    events: tuple[EventView, ...]
     more: int  # streams that are left out
     starved: tuple[tuple[str, int], ...]  # series with overdue outcomes, the most first
 
 
-def _fitted(m: watching.MonitorView, room: int, starved: tuple[tuple[str, int], ...]) -> _Fitted:
-    tripped = [s.series for s in m.streams if s.state == "tripped"]
-    chosen = tuple(tripped[: fitting(tripped, room // 5)])
+def _fitted(m: MonitorView, room: int, starved: tuple[tuple[str, int], ...]) -> _Fitted:
+    known = [m.pool, *m.streams] if m.pool is not None else list(m.streams)
+    tripped = [s for s in known if s.state == "tripped"]
+    chosen = tuple(tripped[: fitting([s.series for s in tripped], room // 4)])
     events = m.events[: fitting([e.series for e in m.events], room // 4)]
     streams = m.streams[: fitting([s.series for s in m.streams[:_STREAMS]], room // 2)]
     return _Fitted(m, streams, chosen, events, len(m.streams) - len(streams), starved[:_STARVED])
@@ -233,14 +271,29 @@ def _fitted(m: watching.MonitorView, room: int, starved: tuple[tuple[str, int], 
 @router.get("/console/log")
 @page()
 async def log(request: Request, session: Session) -> Response:
+    check_whole(session.principal)
+    return await log_page(request, session)
+
+
+async def log_page(request: Request, session: Session, report: LogVerified | None = None) -> Response:
+    """Without figures where the log was altered in a place that they need."""
     service = service_of(request)
-    view = await log_view(service)
-    return render(request, session, "log", view=view, store=service.config.store, report=None)
+    try:
+        view = await log_view(service)
+    except Problem as problem:
+        if problem.code != "log_altered":
+            raise
+        view = None
+    return render(
+        request, session, "log", view=view, store=service.config.store, report=report, fault=service.integrity.fault,
+        backup_age_s=service.upkeep.backup_age_s(),
+    )  # fmt: skip
 
 
 @router.get("/console/log/export")
 @page()
 async def export(request: Request, session: Session) -> Response:
+    check_whole(session.principal)
     headers = {**HEADERS, "Content-Disposition": 'attachment; filename="log.jsonl"'}
     return StreamingResponse(await exported(service_of(request)), 200, headers, "application/x-ndjson")
 
@@ -248,12 +301,17 @@ async def export(request: Request, session: Session) -> Response:
 @router.get("/console/plans")
 @page()
 async def plans(request: Request, session: Session) -> Response:
+    return await plans_page(request, session)
+
+
+async def plans_page(request: Request, session: Session) -> Response:
     service = service_of(request)
-    found = await service.read(reads.plans, service.plans, service.clock(), service.tally)
-    texts = {name: plan.text for name, plan in service.plans.items()}
-    changed = {name for name, plan in service.plans.items() if plan.is_changed(service.folder)}
-    kernels = {name: plan.kernels.states() for name, plan in service.plans.items()}
-    tripped = {name for name in service.plans if watching.pool_tripped(service, name)}
+    known = service.plans_of(session.scope)
+    found = await service.read(queries.plans, known, service.clock(), service.tally)
+    texts = {name: plan.text for name, plan in known.items()}
+    changed = {name for name, plan in known.items() if plan.is_changed(service.folder)}
+    kernels = {name: plan.kernels.states() for name, plan in known.items()}
+    tripped = {name for name in known if monitoring.pool_tripped(service, name)}
     return render(
         request, session, "plans", plans=found, texts=texts, changed=changed, tripped=tripped, kernels=kernels
     )

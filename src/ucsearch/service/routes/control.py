@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from starlette.requests import Request
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from ucsearch.service import actions, outcomes, watching
-from ucsearch.service.auth import Admin, Agent, Operator, Viewer
-from ucsearch.service.routes.common import ServiceDep, as_json, named_body
+from ucsearch.service import actions, monitoring, outcomes
+from ucsearch.service.auth import (
+    Admin,
+    Agent,
+    Operator,
+    Viewer,
+    as_admin,
+    as_agent,
+    as_operator,
+    check_plan,
+    check_series,
+)
+from ucsearch.service.openapi import body_of, problems
+from ucsearch.service.routes.common import Keyed, ServiceDep, as_json, keyed_body
 from ucsearch.service.schemas import (
     Controlled,
     Monitors,
+    MonitorView,
     OutcomesBody,
     Overridden,
     OverrideBody,
     PauseBody,
     RearmBody,
-    Rearmed,
+    RearmedStreams,
     Reports,
     ResumeBody,
-    body_of,
-    problems,
-)  # fmt: skip
-from ucsearch.service.watching import MonitorView, StreamView
+    StreamView,
+)
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["people and outcomes"])
-_WRITES = problems(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
+_WRITES = problems(404, 408, 409, 413, 415)
 
 
 @router.post(
     "/decisions/{id}/override", status_code=201, summary="A person's action instead", response_model=Overridden,
     responses=_WRITES, openapi_extra=body_of(OverrideBody),
 )  # fmt: skip
-async def override(request: Request, id: str, service: ServiceDep, principal: Operator) -> Response:
-    named, body = await named_body(request, principal, f"override/{id}", OverrideBody)
-    return _answer(await actions.override(service, principal, named, id, body))
+async def override(
+    id: str, service: ServiceDep, principal: Operator,
+    asked: Annotated[Keyed[OverrideBody], Depends(keyed_body(OverrideBody, as_operator))],
+) -> Response:  # fmt: skip
+    return _answer(await actions.override(service, principal, asked.request, id, asked.body))
 
 
 @router.post(
@@ -45,52 +58,61 @@ async def override(request: Request, id: str, service: ServiceDep, principal: Op
     responses={200: {"description": "all of it was known already", "model": Reports}, **_WRITES},
     openapi_extra=body_of(OutcomesBody),
 )  # fmt: skip
-async def report(request: Request, service: ServiceDep, principal: Agent) -> Response:
-    most = service.config.limits.body_bytes
-    named, body = await named_body(request, principal, "outcomes", OutcomesBody, most)
-    return _answer(await outcomes.report(service, principal, named, body))
+async def report(
+    service: ServiceDep, principal: Agent,
+    asked: Annotated[Keyed[OutcomesBody], Depends(keyed_body(OutcomesBody, as_agent, many=True))],
+) -> Response:  # fmt: skip
+    return _answer(await outcomes.report(service, principal, asked.request, asked.body))
 
 
 @router.post(
     "/plans/{plan}/pause", status_code=201, summary="Stop releases", response_model=Controlled, responses=_WRITES,
     openapi_extra=body_of(PauseBody),
 )  # fmt: skip
-async def pause(request: Request, plan: str, service: ServiceDep, principal: Operator) -> Response:
-    named, body = await named_body(request, principal, f"pause/{plan}", PauseBody)
-    return _answer(await actions.pause(service, principal, named, plan, body))
+async def pause(
+    plan: str, service: ServiceDep, principal: Operator,
+    asked: Annotated[Keyed[PauseBody], Depends(keyed_body(PauseBody, as_operator))],
+) -> Response:  # fmt: skip
+    return _answer(await actions.pause(service, principal, asked.request, plan, asked.body))
 
 
 @router.post(
     "/plans/{plan}/resume", status_code=201, summary="Release again", response_model=Controlled, responses=_WRITES,
     openapi_extra=body_of(ResumeBody),
 )  # fmt: skip
-async def resume(request: Request, plan: str, service: ServiceDep, principal: Operator) -> Response:
-    named, body = await named_body(request, principal, f"resume/{plan}", ResumeBody)
-    return _answer(await actions.resume(service, principal, named, plan, body))
+async def resume(
+    plan: str, service: ServiceDep, principal: Operator,
+    asked: Annotated[Keyed[ResumeBody], Depends(keyed_body(ResumeBody, as_operator))],
+) -> Response:  # fmt: skip
+    return _answer(await actions.resume(service, principal, asked.request, plan, asked.body))
 
 
 @router.post(
-    "/monitors/{plan}/rearm", status_code=201, summary="Start a tripped stream anew", response_model=Rearmed,
+    "/monitors/{plan}/rearm", status_code=201, summary="Start tripped streams anew", response_model=RearmedStreams,
     responses=_WRITES, openapi_extra=body_of(RearmBody),
 )  # fmt: skip
-async def rearm(request: Request, plan: str, service: ServiceDep, principal: Admin) -> Response:
-    named, body = await named_body(request, principal, f"rearm/{plan}", RearmBody)
-    return _answer(await actions.rearm(service, principal, named, plan, body))
+async def rearm(
+    plan: str, service: ServiceDep, principal: Admin,
+    asked: Annotated[Keyed[RearmBody], Depends(keyed_body(RearmBody, as_admin))],
+) -> Response:  # fmt: skip
+    return _answer(await actions.rearm(service, principal, asked.request, plan, asked.body))
 
 
-@router.get("/monitors", summary="All monitors", responses=problems(401, 403, 429, 503))
-async def monitors(service: ServiceDep, _: Viewer) -> Monitors:
-    return Monitors(tuple(await watching.monitors(service)))
+@router.get("/monitors", summary="All monitors")
+async def monitors(service: ServiceDep, principal: Viewer) -> Monitors:
+    return Monitors(await monitoring.monitors(service, principal.scope))
 
 
-@router.get("/monitors/{plan}", summary="A plan's monitor", responses=problems(401, 403, 404, 429, 503))
-async def monitor(plan: str, service: ServiceDep, _: Viewer) -> MonitorView:
-    return await watching.monitor(service, plan)
+@router.get("/monitors/{plan}", summary="A plan's monitor", responses=problems(404))
+async def monitor(plan: str, service: ServiceDep, principal: Viewer) -> MonitorView:
+    check_plan(principal, plan)
+    return await monitoring.monitor(service, plan, principal.scope)
 
 
-@router.get("/monitors/{plan}/{series:path}", summary="One stream", responses=problems(401, 403, 404, 429, 503))
-async def stream(plan: str, series: str, service: ServiceDep, _: Viewer) -> StreamView:
-    return await watching.stream(service, plan, series)
+@router.get("/monitors/{plan}/{series:path}", summary="One stream", responses=problems(404))
+async def stream(plan: str, series: str, service: ServiceDep, principal: Viewer) -> StreamView:
+    check_series(principal, plan, series)
+    return await monitoring.stream(service, plan, series)
 
 
 def _answer(done: actions.Done) -> Response:

@@ -1,0 +1,1 @@
+"""Limits of later steps: what can be reached, its value at prices, good prices, and simulated paths."""

@@ -1,0 +1,181 @@
+"""An allocation as people see it: sentences, a table of HTML, and a picture of value against the size of a limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucsearch.allocation.result import evaluate
+from ucsearch.errors import InputError
+from ucsearch.formatting import figure
+
+if TYPE_CHECKING:
+    from ucsearch.allocation.api import Allocation, Share
+
+__all__ = [
+    "explain_allocation",
+    "explain_share",
+    "html_allocation",
+    "plot_value",
+]
+
+
+def explain_allocation(allocation: Allocation, most: int = 10) -> str:
+    lines = [_headline(allocation)]
+    result = allocation.result
+    if result is None:
+        return lines[0]
+    for price in result.table() if result.feasible else ():
+        worth = f"one more unit is worth about {figure(price.shadow_price, 4)}" if price.binds else "not binding"
+        lines.append(f"  {price.resource}: {figure(price.used)} of {figure(price.limit)} used, {worth}")
+    lines.extend(_later(allocation))
+    if allocation.served:
+        hurt = sorted(
+            (s for s in allocation.shares if s.binding and s.action != s.alone), key=lambda s: (-s.price, s.series)
+        )
+        lines.extend(f"  {explain_share(s)}" for s in hurt[:most])
+        if len(hurt) > most:
+            lines.append(f"  and {len(hurt) - most} more series got less than they would have taken alone")
+    if any(c.basis[2] for c in allocation.cases):
+        lines.append("  Risk is charged series by series: nothing is credited for risks that cancel between them.")
+    return "\n".join(lines)
+
+
+def html_allocation(allocation: Allocation) -> str:
+    """The headline, the limits, and the series that lost most; every text escaped."""
+    from ucsearch.report.small import SHOWN, figure_text, small_table
+    from ucsearch.report.text import esc
+
+    result, text = allocation.result, f"<p>{esc(_headline(allocation))}</p>"
+    if result is not None and result.feasible:
+        limits = [
+            [p.resource, figure(p.used), figure(p.limit), figure(p.shadow_price, 4) if p.binds else "not binding"]
+            for p in result.table()
+        ]
+        text += small_table(("limit", "used", "of", "one more unit is worth"), limits)
+    ranked = sorted(allocation.shares, key=lambda s: (-(s.loss if s.loss == s.loss else 0.0), s.series))
+    rows = [
+        [s.series, s.outcome.value, s.label, s.alone_label, figure_text(s.loss), s.binding or s.reason.value]
+        for s in ranked[:SHOWN]
+    ]
+    heads = ("series", "outcome", "gets", "alone", "loses", "because")
+    return f"<div>{text}{small_table(heads, rows, len(ranked))}</div>"
+
+
+def _later(allocation: Allocation) -> list[str]:
+    """Every later step's limit, its price and its use over the simulated paths."""
+    if allocation.later is None or not allocation.later.kept:
+        return []
+    lines = []
+    for row in allocation.later.table():
+        worth = (
+            f"one more unit is worth about {figure(row.shadow_price, 4)}" if row.shadow_price > 0.0 else "not binding"
+        )
+        lines.append(
+            f"  {row.resource}, {row.step} {'step' if row.step == 1 else 'steps'} later: {figure(row.mean)} of "
+            f"{figure(row.limit)} used on average, {figure(row.most)} at most, {worth}"
+        )
+    return lines
+
+
+def explain_share(share: Share) -> str:
+    """SKU-17 got order 40 instead of order 96: the truck volume is full; one more unit is worth about 2.1."""
+    if not share.binding or share.action == share.alone:  # at prices of later steps it may want what it would not alone
+        return f"{share.series} got {share.label}, as it would have alone."
+    return (
+        f"{share.series} got {share.label} instead of {share.alone_label}: {share.binding} is full; "
+        f"one more unit of it is worth about {figure(share.price, 4)}."
+    )
+
+
+def _headline(allocation: Allocation) -> str:
+    result = allocation.result
+    if allocation.missing:
+        why = "; ".join(map(str, allocation.missing))
+        return f"BUDGET INFEASIBLE: {why}. {_unvalued(allocation) or 'Raise the limit, or relax single series.'}"
+    if result is None:
+        return f"NOTHING TO SHARE: none of {len(allocation)} series was released by its own gate."
+    if not result.feasible:
+        return (
+            "ALLOCATION GAP: no choice of actions that keeps all limits was found. Raise a limit or use fewer limits."
+        )
+    if allocation.later is not None and not allocation.later.kept:
+        broken = ~np.isfinite(allocation.later.gaps)
+        # The first step at which a path has no choice is where it ended.
+        step = 1 + int((allocation.later.choices[broken][:, :, 0] >= 0).sum(axis=1).min())
+        return (
+            f"ALLOCATION GAP: on {int(broken.sum())} of {broken.size} simulated paths no choice was found that keeps "
+            f"the limits of every later step, first {step} {'step' if step == 1 else 'steps'} later. Raise that limit."
+        )
+    gap = f"{figure(allocation.gap, 4)} more" if allocation.gap > result.rounding else "more"
+    if allocation.cost_of_limits > 0.0 and allocation.gap > result.rounding:
+        gap += f" ({allocation.gap / allocation.cost_of_limits:.3%} of what the limits cost)"
+    lower = allocation.upper - allocation.gap if allocation.later is not None else result.lower
+    value = f"{len(allocation.free)} series are worth {figure(lower)} together; no allocation is worth {gap}"
+    if allocation.later is not None:
+        value = (
+            f"{len(allocation.free)} series are worth {figure(lower)} together on average over all steps (97.5 % sure, "
+            f"{allocation.later.gaps.size} paths); no joint policy is worth {gap}"
+        )
+    if allocation.passed:
+        return f"ALLOCATED: {value}."
+    if allocation.served:
+        return f"ALLOCATED, not within the asked gap: {value}."
+    hint = "every series takes its fallback; serve='best' lets the allocation leave"
+    return f"ALLOCATION GAP: {value}, which is above the limit: {hint}. {_unvalued(allocation)}".rstrip()
+
+
+def _unvalued(allocation: Allocation) -> str:
+    """A hint where searches kept no path of most first actions, so that there is little to choose from."""
+    result = allocation.result
+    if result is None:
+        return ""
+    known = int((~np.isnan(result.problem.upper)).sum())
+    valued = int((~np.isnan(result.problem.lower)).sum())
+    if valued >= known:
+        return ""
+    return (
+        f"Only {valued} of {known} first actions have a value: search with Exact(every_action=True), with "
+        "mode='closed' or with a CertifiedBeam(protect=True)."
+    )
+
+
+_SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)  # of the limit, at which it is solved again
+
+
+def plot_value(allocation: Allocation, shared: str | None = None, ax: Any = None) -> Any:
+    result = allocation.result
+    if result is None or not result.feasible:
+        raise InputError("allocation", "no allocation", "one that keeps the limits")
+    known = [r.label(g) for r in result.problem.resources for g in range(r.limits.size)]
+    name = known[0] if shared is None else shared
+    if name not in known:
+        raise InputError("shared", repr(shared), f"one of {', '.join(map(repr, known[:10]))}")
+    from matplotlib import pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    points = []
+    for k, r in enumerate(result.problem.resources):
+        for g in np.flatnonzero([r.label(g) == name for g in range(r.limits.size)]).tolist():
+            for share in _SHARES:
+                limits = r.limits.copy()
+                limits[g] *= share
+                changed = [*result.problem.resources]
+                changed[k] = replace(r, limits=limits)
+                own = replace(result.problem, resources=tuple(changed))
+                found = evaluate(own)
+                if found.feasible:
+                    points.append((limits[g], found.lower, found.upper))
+            ax.axvline(r.limits[g], linewidth=0.8, linestyle="--", color="0.4")
+    size, low, high = (np.array(x) for x in zip(*points, strict=True))
+    ax.fill_between(size, low, high, alpha=0.3, linewidth=0.0)
+    ax.plot(size, low, marker="o", markersize=3, label="value of the allocation")
+    ax.axhline(result.without, linewidth=0.8, color="0.4", label="without any limit")
+    ax.set_xlabel(name)
+    ax.set_ylabel("value")
+    ax.set_title("What more of a shared limit is worth")
+    ax.legend(frameon=False)
+    return ax.figure

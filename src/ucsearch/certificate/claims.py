@@ -1,0 +1,250 @@
+"""The certificate's arithmetic (SPEC section 4), for all windows at once.
+
+Every comparison is written so that NaN fails it, and by the tolerance of the two figures compared. Arrays are (W, m)
+over first actions unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.certificate.evidence import BLOCK, Evidence
+from ucsearch.certificate.tolerance import CANCELLED, tolerance
+
+__all__ = ["Claims", "derive"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+class Claims(NamedTuple):
+    """One row per window. NaN stands for "does not apply"; `sole` explains a missing gap."""
+
+    tau: Floats  # of the strongest rival and the score put forward, or of a rival that is not clearly behind, if more
+    lead: Floats  # by how much the action is ahead of every rival beyond their tau; inf for a sole action
+    gap: Floats
+    sole: Bools
+    optimal: Bools
+    unique: Bools
+    robust: Bools
+    passed: Bools  # certificate_pass
+    search_pass: Bools
+    regret_bound: Floats
+    exact_regret: Floats
+    oracle_retained: Bools  # False also where Q is unknown
+    margin: Floats
+    eps_a: Floats
+    proxy_slack: Floats
+    paper_pass: Bools
+    risk_gap: Floats
+    risk_active: Bools
+    search_active: Bools
+    uncertainty_active: Bools
+    cancellation: Bools  # terms of the score, or of one tied with it, cancel to less than 1e-6 of their size
+
+
+def derive(e: Evidence, eps_m: float) -> Claims:
+    """Every claim from the evidence. Nothing else enters."""
+    count = e.selected.size
+    blocks = [slice(lo, lo + BLOCK) for lo in range(0, max(count, 1), BLOCK)]
+    same = e.certain_lower is e.reward_lower
+    # inf - inf where nothing is known: NaN, which fails every comparison. So do all under an infinite tolerance.
+    with np.errstate(invalid="ignore", over="ignore"):
+        parts = [_derive(_part(e, block), eps_m, same) for block in blocks]
+    return parts[0] if len(parts) == 1 else Claims(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _part(e: Evidence, block: slice) -> Evidence:
+    arrays: list[Any] = [array[block] for array in e]
+    return Evidence(*arrays)
+
+
+def _derive(e: Evidence, eps_m: float, certain_is_reward_only: bool) -> Claims:
+    rows = np.arange(e.selected.size)
+    # An unknown value counts as unbounded: nothing is proved by ignorance.
+    upper = np.where(np.isnan(e.upper), np.inf, e.upper)
+    alone = np.add.reduce(e.actions, axis=1) == 1
+    chosen = _chosen(e, e.selected, e.lower, e.lower_size, rows)
+    searched = _chosen(e, e.searched_selected, e.searched, e.searched_size, rows)  # before protection
+    found, rivals, index = chosen.found, chosen.rivals, chosen.at
+    sole = found & alone
+    best_lower = np.where(found, chosen.score, np.nan)
+    best_size = np.where(found, chosen.size, np.nan)
+    strongest, top = _largest(upper, rivals), _largest(upper, e.actions)
+    top_size = _size_of(e.upper_size, e.actions & (upper == top[:, None]))
+    # Four figures against every upper value, for all of them at once: a few windows cost what the calls cost.
+    figures, sizes = np.empty((4, rows.size)), np.empty((4, rows.size))
+    figures[_PUT], figures[_SEARCHED], figures[_TOP] = best_lower, searched.score, top
+    sizes[_PUT], sizes[_SEARCHED], sizes[_TOP] = best_size, searched.size, top_size
+    figures[_SEEN] = np.where(e.exact, top, best_lower)
+    sizes[_SEEN] = np.where(e.exact, top_size, best_size)
+    versus = _versus(figures, upper, sizes, e.upper_size, e.share)
+    level, above = versus.level(), versus.above(0.0)
+    further = above if eps_m == 0.0 else versus.above(2.0 * eps_m)
+    gap = best_lower - strongest
+    # With these pairs the gap is above tau exactly where every rival is clearly behind, and no rival can lie above the
+    # score by more than regret_bound and tau.
+    decisive = rivals & np.isfinite(upper) & ((upper == strongest[:, None]) | ~above[_PUT])
+    tau = np.where(found & ~_any(decisive), tolerance(e.share, best_size, best_size), 0.0)
+    tau = np.maximum(tau, _size_of(versus.tau[_PUT], decisive))
+    least = CANCELLED * np.maximum(np.abs(best_lower)[:, None], np.abs(upper))
+    hidden = decisive & level[_PUT] & ~above[_PUT] & (e.upper_size > least)
+    optimal = found & (sole | _all(level[_PUT] | ~rivals))
+    unique = found & (sole | _all(above[_PUT] | ~rivals))
+    robust = unique if further is above else found & (sole | _all(further[_PUT] | ~rivals))
+    passed = optimal if eps_m == 0.0 else robust
+    search_ahead = (level if eps_m == 0.0 else further)[_SEARCHED]
+    known = e.actions & e.exact[:, None]
+    values = np.where(known, e.upper, np.nan)  # Q, where known
+    retained = e.actions & ~np.isnan(e.lower)
+    others = retained & ~chosen.inside
+    margin = np.where(_any(others), best_lower - _largest(e.lower, others), np.nan)
+    slack = np.where(others, np.maximum(0.0, values - e.lower), 0.0)
+    eps_a = np.where(e.exact, np.maximum.reduce(slack, axis=1, initial=0.0), np.nan)
+    maximal = known & (versus.by[_TOP] <= versus.tau[_TOP])
+    oracle_retained = e.exact & _any(maximal & retained)
+    selected_maximal = found & maximal[rows, index]
+    paper_margin = np.where(sole, np.inf, margin)
+    seen = _Seen(upper, figures[_SEEN], above[_SEEN], found)
+    best0 = _best_known(e.reward_lower, e.actions)
+    risk_gap, risk_active = _activity(e, seen, best0, e.reward_lower, e.reward_upper, e.reward_size)
+    uncertainty_active = risk_active
+    if not certain_is_reward_only:
+        best = _best_known(e.certain_lower, e.actions)
+        _, uncertainty_active = _activity(e, seen, best, e.certain_lower, e.certain_upper, e.certain_size)
+    reward_first = _first_at(e.reward_lower, e.actions, best0)
+    lead = np.minimum.reduce(np.where(rivals, versus.by[_PUT] - versus.tau[_PUT], np.inf), axis=1, initial=np.inf)
+    exact_found = e.exact & found
+    return Claims(
+        tau=np.where(found, tau, 0.0),
+        lead=np.where(sole, np.inf, np.where(found, lead, np.nan)),
+        gap=np.where(found & ~sole, gap, np.nan),
+        sole=sole,
+        optimal=optimal,
+        unique=unique,
+        robust=robust,
+        passed=passed,
+        search_pass=searched.found & (alone | _all(search_ahead | ~searched.rivals)),
+        regret_bound=np.where(sole, 0.0, np.where(found, np.maximum(0.0, -gap), np.inf)),
+        exact_regret=np.where(exact_found, top - values[rows, index], np.nan),
+        oracle_retained=oracle_retained,
+        margin=np.where(found, margin, np.nan),
+        eps_a=eps_a,
+        proxy_slack=np.where(exact_found, top - best_lower, np.nan),
+        paper_pass=oracle_retained & selected_maximal & (paper_margin > 2.0 * (eps_a + eps_m)),
+        risk_gap=risk_gap,
+        risk_active=passed & risk_active,
+        search_active=found & (reward_first >= 0) & (reward_first != index),
+        uncertainty_active=passed & uncertainty_active,
+        cancellation=found & (best_size > CANCELLED * np.abs(best_lower)) | _any(hidden),
+    )
+
+
+# Figures that are compared with upper values: the score put forward, the searched one, the largest upper value, and
+# what risk activity is measured from (the largest Q, or the score put forward).
+_PUT, _SEARCHED, _TOP, _SEEN = range(4)
+
+
+class _Chosen(NamedTuple):
+    """One action of each window."""
+
+    at: Ints  # (W,) its number, 0 where there is none
+    inside: Bools  # (W, m) at the action, where it is in A
+    rivals: Bools  # (W, m) the rest of A
+    found: Bools  # (W,) a chosen action must itself be in A
+    score: Floats  # (W,)
+    size: Floats  # (W,)
+
+
+def _chosen(e: Evidence, which: Ints, score: Floats, size: Floats, rows: Ints) -> _Chosen:
+    index = np.maximum(which, 0)
+    inside = e.actions & (np.arange(e.actions.shape[1])[:, None] == index).T
+    return _Chosen(
+        index, inside, e.actions & ~inside, (which >= 0) & _any(inside), score[rows, index], size[rows, index]
+    )
+
+
+class _Versus(NamedTuple):
+    """Figures against upper values, each with the tolerance of that pair. A tolerance without end says that nothing is
+    known, not that everything is equal."""
+
+    by: Floats  # (figures, W, m) how far ahead
+    tau: Floats
+
+    def above(self, by: float) -> Bools:
+        """Ahead by more than `by` and tau."""
+        return np.asarray((self.by > by + self.tau) & (self.tau < np.inf))
+
+    def level(self) -> Bools:
+        """Not behind by more than tau."""
+        return np.asarray((self.by >= -self.tau) & (self.tau < np.inf))
+
+
+def _versus(figures: Floats, upper: Floats, sizes: Floats, upper_size: Floats, eps: Floats) -> _Versus:
+    """Figures (n, W). Windows lie side by side in memory, as they come."""
+    x, y = figures[:, None], upper.T
+    tau = tolerance(eps, sizes[:, None], upper_size.T)
+    return _Versus((x - y).transpose(0, 2, 1), tau.transpose(0, 2, 1))
+
+
+class _Seen(NamedTuple):
+    """What was derived on the way."""
+
+    upper: Floats  # (W, m) unbounded where unknown
+    figure: Floats  # (W,) what risk activity is measured from
+    above: Bools  # (W, m) where it is above the upper value
+    found: Bools  # (W,)
+
+
+def _activity(
+    e: Evidence, seen: _Seen, best0: Floats, lower0: Floats, upper0: Floats, sizes0: Floats
+) -> tuple[Floats, Bools]:
+    """Whether every action that may be optimal at risk 0 is strictly worse here, and (kind oracle) by how much.
+
+    A0 is taken as large as the evidence allows: every action whose value at risk 0 may reach the best known one.
+    """
+    best = best0[:, None]
+    size0 = _size_of(sizes0, e.actions & (lower0 == best))
+    tau0 = tolerance(e.share[:, None], size0[:, None], np.fmax(np.abs(upper0), sizes0))
+    could_be_best0 = e.actions & ~(best - upper0 > tau0)  # an unknown value may be
+    gap = seen.figure - _largest(seen.upper, could_be_best0)
+    known = seen.found & _any(could_be_best0)
+    return np.where(known, gap, np.nan), known & _all(seen.above | ~could_be_best0)
+
+
+def _any(holds: Bools) -> Bools:
+    """Per window. The array's own method does the same, by way of Python."""
+    found: Bools = np.logical_or.reduce(holds, axis=1)
+    return found
+
+
+def _all(holds: Bools) -> Bools:
+    found: Bools = np.logical_and.reduce(holds, axis=1)
+    return found
+
+
+def _largest(values: Floats, where: Bools) -> Floats:
+    """Per window, the largest value; -inf if there is none."""
+    largest: Floats = np.maximum.reduce(np.where(where, values, -np.inf), axis=1, initial=-np.inf)
+    return largest
+
+
+def _size_of(sizes: Floats, where: Bools) -> Floats:
+    """Per window, the largest size; 0 if there is none."""
+    largest: Floats = np.maximum.reduce(np.where(where, sizes, 0.0), axis=1, initial=0.0)
+    return largest
+
+
+def _best_known(values: Floats, where: Bools) -> Floats:
+    """Per window, the largest known value; -inf when none is."""
+    return _largest(values, where & ~np.isnan(values))
+
+
+def _first_at(values: Floats, where: Bools, best: Floats) -> Ints:
+    """Per window, the first action whose value is the best known one; -1 when none is."""
+    at = where & (values == best[:, None])
+    return np.where(np.isfinite(best) & _any(at), np.argmax(at, axis=1), -1)

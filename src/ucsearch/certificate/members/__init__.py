@@ -1,0 +1,1 @@
+"""The bound of members mode: perfect information, penalised and reweighted."""

@@ -1,0 +1,149 @@
+"""The client for asyncio. `client.py` is the same without `await`: scripts/unasync.py writes it from here."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Self, TypeVar
+
+from ucsearch.client import exchanges
+from ucsearch.client.exchanges import Exchange
+from ucsearch.client.frames import items_of, outcomes_of
+from ucsearch.client.transport import Base, Retry, httpx_module
+from ucsearch.client.types import Answer, Item, Outcome, Page, Receipt
+
+__all__ = ["AsyncClient"]
+
+T = TypeVar("T")
+
+
+class AsyncClient(Base):
+    """Of one service, with one token. `transport` is httpx's, `sleep` waits between tries."""
+
+    def __init__(
+        self, url: str, token: str, *, retry: Retry | None = None, timeout_s: float = 60.0, transport: Any = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, now: Callable[[], datetime] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(url, token, retry, now)
+        self._sleep = sleep
+        self._http = httpx_module().AsyncClient(timeout=timeout_s, transport=transport, **self._wire)
+
+    async def close(self) -> None:
+        """Give the connections back; `async with` does it."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def send(self, exchange: Exchange[T]) -> T:
+        """Send a request until it is answered for good, or patience ends; the methods below make them."""
+        unreachable = httpx_module().RequestError  # no answer, or one that cannot be unpacked
+        for tried in itertools.count(1):
+            try:
+                found, wait = self._judge(exchange, await self._http.request(**exchange.request()), tried)
+            except unreachable as error:
+                found, wait = None, self._patience(exchange, error, tried)
+            if wait is None:
+                break
+            await self._sleep(wait)
+        return found  # type: ignore[return-value]  # None only beside a wait
+
+    async def decide(self, plan: str, items: Sequence[Item], *, key: str | None = None) -> tuple[Answer, ...]:
+        """Answers in the order of the items. More than a request holds are sent as several, under keys made of `key`:
+        each is recorded as a whole or not at all."""
+        key = self.new_key() if key is None else key
+        out: list[Answer] = []
+        for exchange in exchanges.decisions_of(plan, items, key):
+            answers = await self.send(exchange)
+            out.extend(answers)
+        return tuple(out)
+
+    async def decide_frame(
+        self, plan: str, forecasts: Any, states: Any, *, key: str | None = None, **options: Any
+    ) -> tuple[Answer, ...]:
+        """Decide every series of the frame `forecasts`, with the row of the same name of `states` (see `items_of`); the
+        service is asked for the plan's period and columns first."""
+        said = exchanges.files_of(await self.schema(plan))
+        return await self.decide(plan, items_of(forecasts, states, **{**said, **options}), key=key)
+
+    async def override(
+        self, decision: str, action: float | str | None, why: str, *, expects: str | None = None,
+        key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """A person's `action` (a number or label; None withdraws) in place of the newest decision's of a series.
+        `expects` is what you have seen of the series (`series(name)["expects"]`); the decision itself by default."""
+        return await self.send(exchanges.override(decision, action, why, expects, key or self.new_key()))
+
+    async def outcomes(self, items: Sequence[Outcome], *, key: str | None = None) -> tuple[Receipt, ...]:
+        """Report what came, one receipt per request."""
+        key = self.new_key() if key is None else key
+        return tuple([await self.send(exchange) for exchange in exchanges.reports_of(items, key)])
+
+    async def outcomes_frame(
+        self, answers: Sequence[Answer], frame: Any, *, observed_at: str | datetime, key: str | None = None,
+        **options: Any,
+    ) -> tuple[Receipt, ...]:  # fmt: skip
+        """Report a frame of realised values for decisions that were answered (see `outcomes_of`)."""
+        return await self.outcomes(outcomes_of(answers, frame, observed_at=observed_at, **options), key=key)
+
+    async def pause(self, plan: str, why: str, *, until: str | None = None, key: str | None = None) -> Receipt:
+        """Nothing of the plan is released until it is resumed."""
+        return await self.send(exchanges.pause(plan, why, until, key or self.new_key()))
+
+    async def resume(self, plan: str, why: str, *, key: str | None = None) -> Receipt:
+        """End a pause of the plan."""
+        return await self.send(exchanges.resume(plan, why, key or self.new_key()))
+
+    async def rearm(
+        self, plan: str, why: str, *, series: str | None = None, accept: bool = False, key: str | None = None
+    ) -> Receipt:
+        """Start a tripped stream anew: a series, or without one the pool of all. The service asks that the forecasts'
+        model has changed since; `accept=True` re-arms the same one, on your word."""
+        return await self.send(exchanges.rearm(plan, why, series, accept, key or self.new_key()))
+
+    async def decisions(self, **query: Any) -> AsyncIterator[Mapping[str, Any]]:
+        """Decisions, newest first, page by page; filters: plan, series, outcome, reason, kind, before, limit."""
+        page: Page = await self.send(exchanges.decisions(**query))
+        while True:
+            for item in page.items:
+                yield item
+            if not page.next:
+                return
+            page = await self.send(exchanges.next_page(page.next))
+
+    async def decision(self, id: str) -> bytes:
+        """The record's canonical bytes."""
+        return await self.send(exchanges.decision(id))
+
+    async def explain(self, id: str) -> Mapping[str, Any]:
+        """Why it was decided so: `title`, `text`, and the forecast as a picture, `svg`."""
+        return await self.send(exchanges.explain(id))
+
+    async def verify(self, id: str) -> Mapping[str, Any]:
+        """The verdict of the service's own verifier on the record."""
+        return await self.send(exchanges.verify(id))
+
+    async def series(self, name: str, plan: str | None = None) -> Mapping[str, Any]:
+        """Newest decision, overrides, the action that counts, outcomes, monitor; of one plan, or the newest of all."""
+        return await self.send(exchanges.series(name, plan))
+
+    async def monitors(self, plan: str | None = None, series: str | None = None) -> Any:
+        """Evidence and state of the monitors: of all plans, of one, or of one series."""
+        return await self.send(exchanges.monitors(plan, series))
+
+    async def plans(self) -> Any:
+        """The plans of the service: task, policy, pause, and today's decisions by outcome and reason."""
+        return await self.send(exchanges.plans())
+
+    async def schema(self, plan: str) -> Mapping[str, Any]:
+        """What a request to the plan may say: names of its state, steps, period of its dates, columns of its files."""
+        return await self.send(exchanges.schema(plan))
+
+    async def checkpoint(self) -> Mapping[str, Any]:
+        """Count and head of the log, to be kept elsewhere."""
+        return await self.send(exchanges.checkpoint())

@@ -1,0 +1,331 @@
+"""`decide` and `decide_panel`: certify, pass the gate or fall back. Clock and limits are passed in."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ucsearch.certificate.api import certify_panel
+from ucsearch.certificate.certificate import CertifiedPanel
+from ucsearch.decision.conditions import evaluate, unconfirmed
+from ucsearch.decision.decision import Decision, DecisionPanel, Outcome, Refused
+from ucsearch.decision.fallbacks import Fallbacks, checked_fallback
+from ucsearch.decision.final_check import final_check
+from ucsearch.decision.gate import Calibration, Context, Gate, Reason
+from ucsearch.decision.words import explain_fallback
+from ucsearch.errors import InputError
+from ucsearch.options import PROOF, RUN, Proof, Run, check_options
+from ucsearch.policies import Policy
+from ucsearch.task import CHECKED, Params, State, Task
+from ucsearch.trace import Trace
+
+__all__ = [
+    "Filing",
+    "Log",
+    "Watch",
+    "decide",
+    "decide_panel",
+    "refuse",
+]
+
+
+_log = logging.getLogger("ucsearch")
+_ADVISED = "_kept_advised"
+_NONE = Reason.NONE
+# Also what another thread has changed meanwhile: there must be one set of rules in force.
+_KEEPS_STATE = "what the rules read has changed while they were asked (a cache of answers: use functools.lru_cache)"
+_OUTCOMES = np.array([Outcome.HOLD.value, Outcome.FALLBACK.value, Outcome.RELEASED.value])
+
+
+class Log(Protocol):
+    """Where decisions are written before they are handed over, such as `uc.AuditLog`."""
+
+    def write(self, decisions: Any, *, series: Any = "", where: str = "", request: Any = None) -> Any:
+        """Return only when the decisions are on disk: a sequence with an entry for each, which has an `id`, or None.
+        `request` is given only where the caller passed one."""
+
+
+@dataclass(frozen=True)
+class Filing:
+    """Where decisions are filed: the log, and under what."""
+
+    log: Log  # an AuditLog, or anything that writes like one
+    series: Sequence[str] | str = ""  # names for the record, one for each decision
+    where: str = ""  # module:NAME of the task object, for the verifier
+    request: Any = None  # a text or a `records.Request`: the same request is recorded once
+
+    def write(self, decisions: Any) -> tuple[str, ...]:
+        """On disk when it returns; the ids of the records, of a log that says what it wrote."""
+        asked = {} if self.request is None else {"request": self.request}
+        entries = self.log.write(decisions, series=self.series, where=self.where, **asked)
+        return tuple(str(e.id) for e in entries) if isinstance(entries, Sequence) else ()
+
+
+class Watch:
+    """Seconds since it was made. Once over, the time stays over, whatever the clock says later."""
+
+    def __init__(self, clock: Callable[[], float], budget_s: float | None) -> None:
+        self.clock, self.budget_s = clock, budget_s
+        self._started = clock()
+        self._over: float | None = None  # the reading at which it was
+
+    def elapsed(self) -> float:
+        """At least what ended a search."""
+        found = float(self.clock() - self._started)
+        return found if self._over is None or found > self._over else self._over
+
+    def is_over(self) -> bool:
+        """A reading that is no number counts as over."""
+        if self._over is None and self.budget_s is not None:
+            found = float(self.clock() - self._started)
+            if not found <= self.budget_s:
+                self._over = found
+        return self._over is not None
+
+
+def decide(
+    task: Task[State, Params],
+    state: State,
+    trace: Trace | ArrayLike,
+    policy: Policy,
+    *,
+    gate: Gate | None = None,
+    proof: Proof = PROOF,
+    run: Run = RUN,
+    now: datetime | None = None,
+    calibration: Calibration | None = None,
+    params: Params | None = None,
+    actions: ArrayLike | None = None,
+    log: Log | Filing | None = None,
+) -> Decision:
+    """One decision. Run `check_task` on the task once before you trust this with it.
+
+    A refused trace is a HOLD and a broken task a fallback, with its reason, not an exception; a wrong state,
+    policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned; every
+    call is an entry of its own unless it repeats the request of its `Filing`."""
+    asked = _asked(task, policy, gate, proof, run, now, log)
+    task.layout(state)
+    if not isinstance(trace, Trace):
+        try:
+            trace = Trace.from_members(trace)
+        except InputError as error:
+            refused = refuse(task, state, asked.gate, str(error), params=params, actions=actions, now=now)
+            return _written(refused, asked.filing)
+    if trace.windows != 1:
+        raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use decide_panel.")
+    asked = asked._replace(run=dataclasses.replace(run, threads=1))
+    panel = _decided(asked, [state], trace, calibration, False, params, actions)
+    return _written(panel[0], asked.filing)
+
+
+def decide_panel(
+    task: Task,
+    states: Any,
+    traces: Any,
+    policy: Policy,
+    *,
+    gate: Gate | None = None,
+    proof: Proof = PROOF,
+    run: Run = RUN,
+    now: datetime | None = None,
+    calibration: Calibration | Sequence[Calibration] | None = None,
+    paused: bool = False,
+    params: Any = None,
+    actions: ArrayLike | None = None,
+    log: Log | Filing | None = None,
+) -> DecisionPanel:
+    """W decisions. `now` is compared with the traces' issue times, the clock of `run` with the time budget, which also
+    ends a running search; docs/dispatch.md says what it cannot end. With a `log` all of them are on disk before any is
+    returned."""
+    asked = _asked(task, policy, gate, proof, run, now, log)
+    panel = _decided(asked, states, traces, calibration, paused, params, actions)
+    return panel if asked.filing is None else dataclasses.replace(panel, records=asked.filing.write(panel))
+
+
+class _Asked(NamedTuple):
+    """What both calls are told, checked."""
+
+    task: Task
+    policy: Policy
+    gate: Gate
+    proof: Proof
+    run: Run
+    now: datetime | None
+    moment: str
+    filing: Filing | None
+
+
+def _asked(
+    task: Task, policy: Policy, gate: Gate | None, proof: Proof, run: Run, now: datetime | None,
+    log: Log | Filing | None,
+) -> _Asked:  # fmt: skip
+    if not isinstance(task, Task):
+        raise InputError("task", type(task).__name__, "a uc.Task")
+    gate = Gate() if gate is None else gate
+    if not isinstance(gate, Gate):
+        raise InputError("gate", type(gate).__name__, "a uc.Gate")
+    check_options(proof, run)
+    if gate.time_budget_s is not None and run.clock is None:
+        raise InputError("clock", "nothing", "a clock such as time.perf_counter, because gate.time_budget_s is set")
+    filing = log if log is None or isinstance(log, Filing) else Filing(log)
+    if filing is not None:
+        _ = task.source_hash  # rules that cannot be recorded are refused before any work: `TaskError` names the part
+    _recommend_check(task)
+    return _Asked(task, policy, gate, proof, run, now, _moment(now), filing)
+
+
+def _decided(
+    asked: _Asked, states: Any, traces: Any, calibration: Calibration | Sequence[Calibration] | None, paused: bool,
+    params: Any, actions: ArrayLike | None,
+) -> DecisionPanel:  # fmt: skip
+    """Search and proof, the gate, the final check, and fallbacks for what is not released."""
+    task, gate, clock = asked.task, asked.gate, asked.run.clock
+    rules = task.reach()
+    watch = None if clock is None else Watch(clock, gate.time_budget_s)
+    certified = certify_panel(
+        task, states, traces, asked.policy, proof=asked.proof, run=asked.run, params=params, actions=actions,
+        stop=watch.is_over if watch is not None and watch.budget_s is not None else None,
+    )  # fmt: skip
+    elapsed, count = math.nan if watch is None else watch.elapsed(), len(certified)
+    each = () if calibration is None or isinstance(calibration, Calibration) else tuple(calibration)
+    if each and len(each) != count:
+        raise InputError("calibration", f"{len(each)} records", f"one, or {count}: one per window")
+    shared = calibration if isinstance(calibration, Calibration) else Calibration()
+    context = Context(_ages(certified.plan.trace, asked.now), elapsed, shared, each, paused)
+    conditions = tuple(evaluate(gate, certified, context))
+    cause = _causes(conditions, count)
+    passed = np.array([c is _NONE for c in cause])
+    doubts = final_check(certified, passed, unseen=bool(rules.refused))
+    after = task.reach()
+    if passed.any() and not rules.same_as(after):
+        doubts = {**dict.fromkeys(np.flatnonzero(passed).tolist(), _KEEPS_STATE), **doubts}
+    if doubts:
+        conditions = (*conditions, unconfirmed(doubts, count))
+        cause = _causes(conditions, count)
+    released = np.array([c is _NONE for c in cause])
+    fallbacks = Fallbacks(certified)
+    fallback, feasible = fallbacks.ask(~released)
+    return DecisionPanel(
+        certified=certified,
+        gate=gate,
+        conditions=conditions,
+        context=context,
+        outcome=_OUTCOMES[np.where(released, 2, feasible)],
+        action=np.where(released, _released_actions(certified), np.where(feasible, fallback, np.nan)),
+        cause=cause,
+        fallbacks=fallbacks,
+        now=asked.moment,
+        doubts=doubts,
+        rules=after.digests,
+    )
+
+
+def _recommend_check(task: Task) -> None:
+    """Once for every task: rules that look at a clock, or that the engines read differently, are found by a check
+    rather than by the final check."""
+    if not task.__dict__.get(CHECKED) and not task.__dict__.get(_ADVISED):
+        task.__dict__[_ADVISED] = True
+        if str(getattr(task.feasible, "__module__", "")).startswith("ucsearch."):
+            return  # built in, and checked by our own tests
+        _log.info("task %r was not checked in this process: run uc.check_task(task, state, outcomes) once", task.name)
+
+
+def _written(decision: Decision, filing: Filing | None) -> Decision:
+    """The decision, on disk if there is a log, and then with the id of its record."""
+    if filing is None:
+        return decision
+    ids = filing.write(decision)
+    return dataclasses.replace(decision, record_id=ids[0] if ids else "")
+
+
+def _causes(conditions: tuple[Any, ...], count: int) -> tuple[Reason, ...]:
+    """The first failed condition names the reason; nothing failed means release."""
+    cause = [_NONE] * count
+    for c in reversed(conditions):
+        if not c.passed.all():
+            for w in np.flatnonzero(~c.passed):
+                cause[w] = c.reasons[0] if len(c.reasons) == 1 else c.reasons[w]
+    return tuple(cause)
+
+
+def _released_actions(certified: CertifiedPanel) -> NDArray[np.float64]:
+    grid, index = certified.plan.inputs.actions, np.maximum(certified.released, 0)
+    return np.broadcast_to(grid, (index.size, grid.shape[1]))[np.arange(index.size), index]
+
+
+def _ages(trace: Trace, now: datetime | None) -> tuple[float, ...]:
+    """Seconds since issue, one per recorded issue time; NaN when unknown, which fails every age limit."""
+    if now is None or not trace.issued:
+        return (math.nan,)
+    ages = []
+    for text in trace.issued:
+        try:
+            ages.append((_utc(now) - _utc(datetime.fromisoformat(text))).total_seconds())
+        except (ValueError, OverflowError):  # a time at the edge of the calendar has no UTC
+            ages.append(math.nan)
+    return tuple(ages)
+
+
+def _moment(now: datetime | None) -> str:
+    """ISO text in UTC; "" where nobody said what time it is."""
+    try:
+        if now is not None and not isinstance(now, datetime):
+            raise TypeError
+        return "" if now is None else _utc(now).isoformat()
+    except (TypeError, OverflowError):
+        raise InputError("now", repr(now), "a datetime that exists in UTC") from None
+
+
+def _utc(moment: datetime) -> datetime:
+    """A time without a zone is read as UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def refuse(
+    task: Task,
+    state: Any,
+    gate: Gate,
+    detail: str,
+    *,
+    params: Any = None,
+    actions: ArrayLike | None = None,
+    now: datetime | None = None,
+) -> Decision:
+    """The decision about a trace that was refused: nothing was searched and nothing leaves, the outcome is HOLD. The
+    fallback is recorded beside it; without a `state`, or with no `actions` because they depend on the trace, none."""
+    moment = _moment(now)
+    p = task.params if params is None else params
+    grid = task.action_array if actions is None else np.asarray(actions, dtype=np.float64).reshape(-1)
+    if grid.size not in (0, len(task.actions)):
+        raise InputError("actions", f"{grid.size} actions", f"{len(task.actions)}, or none when they are not known")
+    action, feasible = (math.nan, False) if state is None else checked_fallback(task, state, p, grid.tolist())
+    fallback = None if math.isnan(action) else action
+    return Decision(
+        outcome=Outcome.HOLD,
+        action=None,
+        reason=Reason.INVALID_TRACE,
+        cause=Reason.INVALID_TRACE,
+        sentence=explain_fallback(Reason.INVALID_TRACE, None, detail, None),
+        certificate=None,
+        gate=gate,
+        rows=(),
+        context=Context((math.nan,), math.nan, Calibration()),
+        pass_kind="",
+        release_margin=math.nan,
+        regret_bound=math.inf,
+        rejected_action=None,
+        fallback_action=fallback,
+        fallback_feasible=feasible,
+        fallback_cost=math.nan,
+        now=moment,
+        refused=Refused(task, state, p, tuple(grid.tolist())),
+        rules=task.reach().digests,
+    )

@@ -1,1 +1,0 @@
-"""Fail-closed dispatch: a searched action leaves only through the gate; otherwise the fallback leaves, and says so."""

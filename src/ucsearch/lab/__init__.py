@@ -1,0 +1,1 @@
+"""For researchers: comparators, public data, Gymnasium, learned policies and evaluation suites."""

@@ -1,0 +1,165 @@
+"""Selection and budgets of a suite, tied to its file: candidates' settings, samples per decision, what was spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ucsearch.lab.suites.declared import FORMS, SAMPLERS, Plan
+from ucsearch.lab.suites.differences import Problem, differences
+from ucsearch.lab.suites.rows import Row
+from ucsearch.replay.statistics import mean
+
+__all__ = ["choice_problems"]
+
+SPENT = 0.95
+"""Of its budget a sampler must have spent so much: plans that end in a dead end cost less than they might."""
+
+Record = Mapping[str, Any]
+
+
+def choice_problems(suite: Record, plan: Plan, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+    """What the selection record says of candidates and budgets, against the suite file and the rows."""
+    kind, table = suite["kind"], suite.get(suite["kind"], {})
+    if kind == "walkforward":
+        yield from _protocol(table, plan, selection)
+        yield from _candidates(plan, selection)
+        yield from _samples(table, rows, selection)
+        yield from _value(table, rows, selection)
+    elif kind in ("direction", "synthetic"):
+        yield from _declared_choice(kind, table, rows, selection)
+
+
+def _protocol(table: Record, plan: Plan, selection: Record) -> Iterator[Problem]:
+    form = FORMS.get(str((table.get("task") or {}).get("name")))
+    wanted: dict[str, Any] = {"gate": table.get("gate", True), "policy": "uc", "utility": "utility",
+                              "windows": dict(plan.windows)}  # fmt: skip
+    if form is not None:
+        wanted |= {"form": form, "metric": "cost" if form == "cost" else "utility"}
+    protocol = selection["protocol"]
+    yield from differences({name: protocol.get(name) for name in wanted}, wanted, "selection.json.protocol")
+    yield from differences(selection["how"], "selected", "selection.json.how")
+    if ("power" in selection) is not bool(table.get("power", False)):
+        yield Problem("selection.json.power", "something else than suite.toml", "asked for by both or by neither")
+
+
+def _candidates(plan: Plan, selection: Record) -> Iterator[Problem]:
+    held = {c["id"]: c["settings"] for c in selection["candidates"]}
+    declared = plan.candidates or {}
+    yield from differences(sorted(held), sorted(declared), "selection.json.candidates")
+    for name in sorted(set(held) & set(declared)):
+        own = {key: held[name].get(key) for key in declared[name]}
+        yield from differences(own, dict(declared[name]), f"selection.json.candidates.{name}.settings")
+
+
+def _samples(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+    """A sampler's plans per decision are the candidate's own nodes by its depth, and the rows must show them spent."""
+    validation = [row for row in rows if row["split"] == "validation"]
+    held = {c["id"]: c["settings"] for c in selection["candidates"]}
+    for name, settings in sorted(held.items()):
+        where = f"selection.json.candidates.{name}.settings"
+        sides = [(row["candidates"].get(name) or {}).get("policies") or {} for row in validation]
+        spent = math.fsum(_nodes(side.get("uc") or {}) for side in sides)
+        decisions = math.fsum(row["decisions"] for row in validation)
+        depth = settings["depth"]
+        if settings.get("mode") == "closed":
+            # A transition is of one outcome, a step of a sampler's plan of all members.
+            spent = spent / table.get("paths", 60)
+        if decisions and math.isfinite(spent):
+            yield from differences(settings.get("samples"), max(2, int(spent / decisions // depth)), f"{where}.samples")
+        if not settings.get("samples_wide", 0) >= settings.get("samples", math.inf):
+            yield Problem(f"{where}.samples_wide", repr(settings.get("samples_wide")), "at least samples")
+        if not (table.get("comparators") or {}).get("validation", True):
+            continue
+        for row, side in zip(validation, sides, strict=True):
+            budget = settings["samples"] * depth * row["decisions"]
+            for sampler in SAMPLERS:
+                yield from _spent(side, sampler, budget, f"rows.jsonl {_place(row)} candidates.{name}")
+    chosen = held.get(selection["candidate"])
+    if chosen is None:
+        return
+    others = (table.get("comparators") or {}).get("others", ["rand-shoot"])
+    for row in rows:
+        if row["split"] != "test":
+            continue
+        each = chosen["depth"] * row["decisions"]
+        if (table.get("comparators") or {}).get("series") is not None and "cem" not in row["policies"]:
+            continue  # whether it must be there, `declared` says
+        for sampler in (*SAMPLERS, *(["rand-shoot"] if "rand-shoot" in others else [])):
+            yield from _spent(row["policies"], sampler, chosen["samples"] * each, f"rows.jsonl {_place(row)}")
+            wide = f"{sampler}-wide"
+            if wide in row["policies"]:
+                yield from _spent(row["policies"], wide, chosen["samples_wide"] * each, f"rows.jsonl {_place(row)}")
+
+
+def _value(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+    """Whom the value gate compares with, how hard they were tuned, and the samplers' plans at equal time."""
+    declared, value = table.get("value_gate"), selection.get("value")
+    if (declared is None) != (value is None):
+        yield Problem("selection.json.value", "something else than suite.toml", "asked for by both or by neither")
+    if declared is None or value is None:
+        return
+    where = "selection.json.value"
+    yield from differences(value["margin"], declared.get("margin", 0.01), f"{where}.margin")
+    endpoints = {name: one.get("endpoint") for name, one in value["practitioners"].items()}
+    wanted = {f"{name}-tuned": endpoint for name, endpoint in table["practitioners"].items()}
+    yield from differences(endpoints, wanted, f"{where}.practitioners")
+    tries = declared.get("tries", 8)
+    for name, one in value["practitioners"].items():
+        # Nobody was given more tries than declared; a rule with fewer settings has fewer.
+        if not (isinstance(one.get("tries"), int) and 1 <= one["tries"] <= tries):
+            yield Problem(f"{where}.practitioners.{name}.tries", repr(one.get("tries")), f"from 1 to {tries}")
+    chosen = next((c["settings"] for c in selection["candidates"] if c["id"] == value["candidate"]), None)
+    if chosen is None:
+        return
+    for row in rows:
+        if (table.get("comparators") or {}).get("series") is not None and "cem-time" not in row["policies"]:
+            continue
+        budget = declared["time_samples"] * chosen["depth"] * row["decisions"]
+        for sampler in SAMPLERS:
+            yield from _spent(row["policies"], f"{sampler}-time", budget, f"rows.jsonl {_place(row)}")
+
+
+def _nodes(figures: Record) -> float:
+    both = figures.get("expansions"), figures.get("oracle_nodes")
+    return math.nan if None in both else float(both[0] or 0) + float(both[1] or 0)
+
+
+def _spent(policies: Record, name: str, budget: float, where: str) -> Iterator[Problem]:
+    found = (policies.get(name) or {}).get("expansions")
+    if not (isinstance(found, (int, float)) and SPENT * budget <= found <= budget):
+        yield Problem(f"{where} {name}.expansions", repr(found), f"a budget of {budget:g}, spent")
+
+
+def _place(row: Row) -> str:
+    return f"{row['split']} {row['family']} {row['series']} window {row['window']}"
+
+
+def _declared_choice(kind: str, table: Record, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+    """Suites that declare one policy still choose something on validation: its figures and its winner follow."""
+    settings = selection["candidates"][0]["settings"]
+    policy, metric, member = (
+        ("forecast", "crps", "validation_crps") if kind == "direction" else ("uc", "reward", "validation_reward")
+    )
+    validation = [row for row in rows if row["split"] == "validation"]
+    names = sorted({name for row in validation for name in row.get("candidates") or {}})
+    figures = {n: mean([row["candidates"][n]["policies"][policy][metric] for row in validation]) for n in names}
+    where = "selection.json.candidates[0].settings"
+    yield from differences(settings.get(member), figures, f"{where}.{member}")
+    if not figures:
+        return
+    if kind == "direction":
+        best = min(figures, key=lambda name: (figures[name], name))
+        risk = table.get("risk", 0.25)
+    else:
+        top = max(figures.values())
+        risk = min(r for r in table.get("risks", [0.25, 0.5, 1.0, 2.0]) if figures.get(f"risk-{r:g}") == top)
+        best = f"risk-{risk:g}"
+    yield from differences(settings.get("id"), best, f"{where}.id")
+    yield from differences(settings.get("risk"), risk, f"{where}.risk")
+    for row in rows:
+        if row["split"] == "test":
+            budget = table.get("samples", 24 if kind == "direction" else 32) * table.get("depth", 3) * row["decisions"]
+            for sampler in ("cem", "rand-shoot"):
+                yield from _spent(row["policies"], sampler, budget, f"rows.jsonl {_place(row)}")

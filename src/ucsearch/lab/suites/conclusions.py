@@ -1,0 +1,105 @@
+"""What a reader should conclude from a suite, in a sentence that its own figures decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ucsearch.lab.suites.value_gate import TIMED
+
+__all__ = ["conclusion", "standing", "standings"]
+
+Predicate = Mapping[str, Any]
+
+BETTER, EQUAL, WORSE, OPEN = "better", "as good", "worse", "open"
+"""Better: every family's lower bound is above 0. As good: above minus the margin. Worse: some upper bound is below 0.
+Open: nothing of it is shown."""
+BEATS_SAMPLERS = "Exact search beats sampling planners at equal nodes"
+
+
+def standing(deltas: Sequence[Mapping[str, Any]], margin: float) -> str:
+    """Where the judged policy stands against one opponent, over all families."""
+    lows, highs = [d["lower"] for d in deltas], [d["upper"] for d in deltas]
+    if deltas and all(low is not None and low > 0.0 for low in lows):
+        return BETTER
+    if any(high is not None and high < 0.0 for high in highs):
+        return WORSE
+    if deltas and all(low is not None and low > -margin for low in lows):
+        return EQUAL
+    return OPEN
+
+
+def conclusion(p: Predicate, others: Sequence[Predicate] = ()) -> str:
+    """One or two sentences. `others`: the evidence beside it, to point at a suite that asks what this one does not."""
+    if p["value"] is not None:
+        certified = p["verdict"]["class"] == "certified"
+        return f"{BEATS_SAMPLERS}. {_of_value(p)}" if certified else _of_value(p)
+    if p["kind"] == "walkforward":
+        return _of_gate(p, others)
+    checks = p["checks"]
+    if checks:
+        held = sum(row["pass"] is True for row in checks)
+        return f"{held} of {len(checks)} targets hold; it asks for no promotion."
+    return "A description; it asks for no promotion and claims nothing."
+
+
+def standings(p: Predicate) -> dict[str, str]:
+    """The opponents of the value gate by how the judged policy stands against them, each as words; none left out."""
+    value, margin = p["value"], 0.01
+    names: dict[str, list[str]] = {BETTER: [], EQUAL: [], WORSE: [], OPEN: []}
+    opponents = list(dict.fromkeys(d["opponent"] for d in value["deltas"]))
+    for one in opponents:
+        found = standing([d for d in value["deltas"] if d["opponent"] == one], margin)
+        names[found].append(one.removesuffix("-tuned").replace("-time", " at equal time"))
+    return {kind: _joined(found) if found else "" for kind, found in names.items()}
+
+
+def _of_value(p: Predicate) -> str:
+    names = standings(p)
+    said = []
+    for kind, words in (
+        (BETTER, "cheaper than {}" if _is_cost(p) else "earns more than {}"),
+        (EQUAL, "as good as {} to within 1 %"),
+        (WORSE, "behind {} in some family"),
+        (OPEN, "undecided against {}"),
+    ):
+        if names[kind]:
+            said.append(words.format(names[kind]))
+    passed = p["verdict"]["value"]["class"] == "passed"
+    text = "; ".join(said)
+    return f"{'Worth using here' if passed else 'Not shown to be worth using here'}: {text}."
+
+
+def _of_gate(p: Predicate, others: Sequence[Predicate]) -> str:
+    key = p["verdict"]["key"]
+    if p["verdict"]["class"] == "certified":
+        head = BEATS_SAMPLERS
+    elif p["verdict"]["class"] == "no-go":
+        head = "Stopped on validation"
+    else:
+        head = f"Not promoted ({key.get('bounds_positive', 0)} of {key.get('bounds', 0)} bounds above 0)"
+    same = [o for o in others if o["value"] is not None and _task(o) == _task(p)]
+    if same:
+        found = [f"`{o['suite']}`: {_against(o)}" for o in same]
+        return f"{head}. The same task against practitioners: {'; '.join(found)}."
+    return f"{head}; practitioners were not asked."
+
+
+def _task(p: Predicate) -> Any:
+    return (p["settings"].get("walkforward") or {}).get("task")
+
+
+def _against(p: Predicate) -> str:
+    text = _of_value(p)
+    return text[0].lower() + text[1:].rstrip(".")
+
+
+def _is_cost(p: Predicate) -> bool:
+    return (p["protocol"] or {}).get("form") == "cost"
+
+
+def _joined(names: Sequence[str]) -> str:
+    timed = [name for name in names if name.endswith(" at equal time")]
+    if len(timed) == len(TIMED):
+        names = [*(name for name in names if name not in timed), "samplers at equal time"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

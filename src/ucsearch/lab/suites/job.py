@@ -1,0 +1,208 @@
+"""One run of a suite: results kept so that a killed run goes on, and the door to the test split.
+
+The door opens only after a selection record has been written, and every opening leaves a line in the ledger of looks,
+which lies beside the suites' folders.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ucsearch.errors import InputError, RecordError
+from ucsearch.lab.data.records import ResolvedFile
+from ucsearch.lab.suites.drawn import Drawn
+from ucsearch.lab.suites.ledger import (
+    LEDGER,
+    Look,
+    Opened,
+    append_look,
+    before,
+    by_dataset,
+    code_sha256,
+    own_look,
+    read_ledger,
+)
+from ucsearch.lab.suites.power import LEAST_POWER
+from ucsearch.records.canonical import canonical, loads
+from ucsearch.records.files import whole_file
+
+__all__ = ["Findings", "Job", "TestSplitClosed"]
+
+Progress = Callable[[str, int, int], None]
+Sampler = Callable[[Sequence[Drawn]], list[dict[str, Any]]]
+"""Makes the decision records that were drawn, in their order."""
+
+
+class TestSplitClosed(RecordError):
+    """Somebody asked for test data before anything was selected."""
+
+    __test__ = False  # not a test class, whatever its name
+
+
+class Findings(NamedTuple):
+    """What a kind of suite hands to the runner."""
+
+    rows: list[dict[str, Any]]  # one per window
+    tables: list[dict[str, Any]]  # specifications; `fill` computes their rows, unless they are given
+    checks: list[dict[str, Any]]  # name, left, op, right
+    extra: dict[str, Any]  # further figures, by name
+    data: list[ResolvedFile]
+    splits: dict[str, dict[str, list[str]]]  # series by split and family
+    sample: Sampler | None = None  # of the decisions that a hash of the rows draws
+    sampled: int = 0  # how many are drawn
+
+
+class Job:
+    """What a kind may use of its run. `folder` is the suite's own evidence folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        identity: dict[str, Any],
+        *,
+        data_dir: Path | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        ledger: Path | None = None,
+        underpowered: bool = False,
+        say: Callable[[str], None] | None = None,
+        families: Mapping[str, Path] | None = None,
+    ) -> None:
+        self.folder, self.identity = folder, identity
+        self.ledger = folder.parent / LEDGER if ledger is None else ledger
+        self.data_dir, self.threads = data_dir, threads
+        self._progress = progress
+        self.underpowered, self._say = underpowered, say
+        self.families = dict(families or {})  # families that are read from other files than usual
+        self._opened = False
+        self._timing: dict[str, dict[str, float]] = {}
+        self.work = folder / ".work"
+        self.work.mkdir(parents=True, exist_ok=True)
+        self._claim_work()
+
+    # ---------------------------------------------------------------- results that survive a kill
+
+    def _claim_work(self) -> None:
+        """Partial results of other settings, code or data are of no use and would mix silently."""
+        mark, wanted = self.work / "identity.json", canonical(self.identity)
+        if mark.exists() and mark.read_bytes() == wanted:
+            return
+        for path in self.work.glob("*.json"):
+            path.unlink()
+        _write(mark, wanted)
+
+    def shard(self, key: str, make: Callable[[], Any]) -> Any:
+        """The JSON-able result of `make`, computed once; NaN and infinities are refused."""
+        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in key)
+        path = self.work / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
+        if path.exists():
+            return json.loads(path.read_text("utf-8"))
+        result = make()
+        try:
+            text = json.dumps(result, allow_nan=False)
+        except ValueError as error:
+            raise InputError(f"result of {key}", "a number that is not finite", "finite numbers or null") from error
+        _write(path, text.encode())
+        return json.loads(text)
+
+    # ---------------------------------------------------------------- the door to the test split
+
+    @property
+    def selection_path(self) -> Path:
+        return self.folder / "selection.json"
+
+    def select(self, record: dict[str, Any]) -> None:
+        """Write the selection down. One that exists with other content is never overwritten."""
+        body = canonical(record)
+        if self.selection_path.exists():
+            if self.selection_path.read_bytes() != body:
+                raise RecordError(
+                    f"{self.selection_path.name} holds another selection; a choice cannot be revised after it was "
+                    "made. Use a fresh folder."
+                )
+            return
+        _write(self.selection_path, body)
+
+    def check_power(self, power: float, families: Mapping[str, float], gate: str = "value gate") -> None:
+        """Say, before the test split is opened, how likely a gate passes; refuse a look likely to be wasted."""
+        shares = ", ".join(f"{family} {share:.2f}" for family, share in sorted(families.items()))
+        if self._say is not None:
+            self._say(f"power of the {gate} at the declared size: {power:.2f} ({shares})")
+        if not power >= LEAST_POWER and not self.underpowered:
+            raise InputError(
+                "power", f"{power:.2f}", f"at least {LEAST_POWER:g} that all bounds of the {gate} pass",
+                hint="Declare more series, or ask for the look with --underpowered; the verdict will say so.",
+            )  # fmt: skip
+
+    def open_test(self, opened: Opened) -> None:
+        """Must be called before any value of the test split is read; the look is written down first.
+
+        `opened`: by family and series the periods that will be handed out, from the first to before the last.
+        """
+        if not self.selection_path.exists():
+            raise TestSplitClosed("the test split stays closed until a selection record exists")
+        if self._opened:
+            return
+        # A run that was killed goes on with the look it has begun; one that finished has left a manifest.
+        unfinished = self.work / "look.json"
+        if unfinished.exists() and own_look(read_ledger(self.ledger), self._look()) is not None:
+            self._opened = True
+            return
+        protocol = loads(self.selection_path.read_bytes()).get("protocol") or {}
+        spans = by_dataset(opened, protocol.get("families") or {}, self._look().suite)
+        look = append_look(self.ledger, self._look(), spans, code=code_sha256())
+        _write(unfinished, canonical(look))
+        self._opened = True
+
+    def _look(self) -> Look:
+        return Look(
+            self.identity["settings"]["name"], self.identity["suite_sha256"], self.identity["card_sha256"],
+            hashlib.sha256(self.selection_path.read_bytes()).hexdigest(),
+        )  # fmt: skip
+
+    def require_open(self) -> None:
+        """For whoever holds test data: refuse to hand it out early."""
+        if not self._opened:
+            raise TestSplitClosed("test data were asked for, but the test split has not been opened")
+
+    @property
+    def looks(self) -> tuple[int, list[dict[str, Any]]]:
+        """How many looks this suite has had up to this run's, and which of its periods were open before."""
+        ledger = read_ledger(self.ledger)
+        own = own_look(ledger, self._look()) if self.selection_path.exists() and self._opened else None
+        return (0, []) if own is None else before(ledger, own)
+
+    def finish(self) -> None:
+        """Partial results are no longer needed."""
+        for path in self.work.glob("*.json"):
+            path.unlink()
+        self.work.rmdir()
+
+    # ---------------------------------------------------------------- for people
+
+    def progress(self, label: str, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(label, done, total)
+
+    def timing(self, name: str, seconds: float, decisions: int) -> None:
+        """Kept beside the evidence, never in it: a clock differs from run to run."""
+        entry = self._timing.setdefault(name, {"seconds": 0.0, "decisions": 0.0})
+        entry["seconds"] += seconds
+        entry["decisions"] += decisions
+
+    def timings(self) -> dict[str, dict[str, float]]:
+        out = {}
+        for name, entry in sorted(self._timing.items()):
+            each = 1e6 * entry["seconds"] / entry["decisions"] if entry["decisions"] else math.nan
+            out[name] = {**entry, **({"us_per_decision": each} if math.isfinite(each) else {})}
+        return out
+
+
+def _write(path: Path, body: bytes) -> None:
+    with whole_file(path) as file:
+        file.write(body)

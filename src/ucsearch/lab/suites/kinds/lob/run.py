@@ -1,0 +1,277 @@
+"""Label direction on a limit order book: who says best which way the price goes, and what is earned by believing it.
+
+Classifiers are compared by what they say (accuracy, log-loss, calibration, coverage); the one that validation prefers
+is then traded by UC-Beam and what stands beside it, on blocks of consecutive samples. Neither gate is asked: a label
+has no delayed feasible set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import process_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from ucsearch.decision.decision import DecisionPanel
+from ucsearch.lab.suites.drawn import Drawn
+from ucsearch.lab.suites.job import Findings, Job
+from ucsearch.lab.suites.kinds.direction.records import WHERE, certificate, certified_walk
+from ucsearch.lab.suites.kinds.direction.tables import mean, of_direction, table
+from ucsearch.lab.suites.kinds.direction.walk import Budget, answers, figures, hindsight, policies, walk
+from ucsearch.lab.suites.kinds.lob.data import CLASSES, Book, Cut, load_book
+from ucsearch.lab.suites.kinds.lob.networks import last_move, load_networks, majority, ridge
+from ucsearch.lab.suites.samples import entry
+from ucsearch.lab.suites.suite import Suite
+from ucsearch.lab.suites.tables import cell_check
+from ucsearch.tasks.direction import Direction
+
+__all__ = ["LobSettings", "run"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Classifier = Callable[[Book, Ints], tuple[Floats, Ints]]
+TRADED = ("greedy", "risk-greedy", "beam", "uc")
+_TINY = 1e-6
+_ROUNDING = 1e-9  # of a sum of probabilities
+
+
+class LobSettings(BaseModel):
+    """Books, how they are cut, classifiers and the trade."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    books: tuple[str, ...] = Field(min_length=1, description="lobster-AAPL, fi2010-7, made-0")
+    samples: int = Field(1000, ge=200, description="of a generated book")
+    every: int = Field(10, ge=1, description="events between samples")
+    window: int = Field(10, ge=2, description="samples that a classifier sees")
+    ahead: int = Field(5, ge=1, description="samples whose mean mid-price makes the label")
+    block: int = Field(128, ge=8, description="samples of a block")
+    validation: int = Field(6, ge=3, description="blocks")
+    test: int = Field(8, ge=3, description="blocks")
+    penalties: tuple[float, ...] = Field((10.0, 100.0, 1000.0), min_length=1, description="of ridge")
+    seeds: int = Field(3, ge=0, description="of every trained network; 0: there are none")
+    level: float = Field(0.9, gt=0.0, lt=1.0, description="of the sets of labels whose coverage is shown")
+    depth: int = Field(3, ge=1)
+    width: int = Field(3, ge=1)
+    risk: float = Field(0.25, ge=0.0)
+    cost: float = Field(0.1, ge=0.0, description="per unit of change, in usual steps of the price")
+    members: int = Field(30, ge=3, description="of a trace, shared out by the classes' probabilities")
+    sampled: int = Field(2, ge=1, description="decisions of each book that are exported for the verifier")
+
+    @property
+    def cut(self) -> Cut:
+        return Cut(self.every, self.window, self.ahead, self.block, self.validation, self.test)
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        return tuple(f"{kind}-{seed}" for kind in ("mlp", "cnn") for seed in range(self.seeds))
+
+
+def run(suite: Suite, job: Job) -> Findings:
+    s: LobSettings = suite.settings
+    books = [load_book(name, s.cut, suite.seed, s.samples, job.data_dir) for name in s.books]
+    losses = {book.name: job.shard(f"losses-{book.name}", partial(_losses, s, book, job)) for book in books}
+    mean_loss = {name: float(np.mean([found[name] for found in losses.values()])) for name in losses[books[0].name]}
+    penalty = min(s.penalties, key=lambda p: (mean_loss[f"ridge {p:g}"], p))
+    kinds = {"ridge": mean_loss[f"ridge {penalty:g}"]}
+    for kind in ("mlp", "cnn") if s.seeds else ():
+        kinds[kind] = float(np.mean([mean_loss[f"{kind}-{seed}"] for seed in range(s.seeds)]))
+    judged = min(kinds, key=lambda k: (kinds[k], k))
+    choice = {
+        "id": judged if judged == "ridge" else f"{judged}-0", "risk": s.risk, "ridge_penalty": penalty,
+        "chosen_by": "smallest mean log-loss over the books' validation blocks, seeds averaged; lambda is the paper's",
+        "validation_log_loss": mean_loss,
+    }  # fmt: skip
+    job.select(of_direction(suite, job, {book.name: book.name.partition("-")[0] for book in books}, choice))
+    make = partial(_rows, suite, penalty=penalty, judged=str(choice["id"]), job=job)
+    rows = [row for book in books for row in job.shard(f"validation-{book.name}", partial(make, book, "validation"))]
+    job.open_test({book.name: book.opened() for book in books})
+    for n, book in enumerate(books):
+        job.progress("books", n, len(books))
+        begun = process_time()
+        rows += job.shard(f"test-{book.name}", partial(make, book, "test"))
+        job.timing("all policies", process_time() - begun, s.test * s.block)
+    job.progress("books", len(books), len(books))
+    blocks = {
+        split: {book.name: [book.block_name(a) for a in book.starts(split)] for book in books}
+        for split in ("validation", "test")
+    }
+    return Findings(
+        rows=rows, tables=_tables(s), checks=_checks(s), splits=blocks,
+        extra={"labels": {book.name: {"threshold": book.threshold, "classes": list(CLASSES)} for book in books}},
+        data=[file for book in books for file in book.files],
+        sample=partial(_sample, suite, books, penalty, str(choice["id"]), job), sampled=s.sampled * len(books),
+    )  # fmt: skip
+
+
+def _classifiers(s: LobSettings, book: Book, penalties: Mapping[str, float]) -> dict[str, Classifier]:
+    """All classifiers by name; ridge under the names and with the penalties given."""
+    found: dict[str, Classifier] = {"majority": majority, "last-move": last_move}
+    found |= {name: partial(ridge, penalty=p) for name, p in penalties.items()}
+    return found | {one.name: one for one in (load_networks(book.name, s.seeds) if s.seeds else ())}
+
+
+def _losses(s: LobSettings, book: Book, job: Job) -> dict[str, float]:
+    """Log-loss of every classifier on the validation blocks."""
+    at = np.concatenate([book.block(a, "validation", job) for a in book.starts("validation")])
+    label = book.labels(at)
+    named = _classifiers(s, book, {f"ridge {p:g}": p for p in s.penalties})
+    return {name: _said(*make(book, at), label, s.level)["log_loss"] for name, make in named.items()}
+
+
+def _said(odds: Floats, guess: Ints, label: Ints, level: float) -> dict[str, float]:
+    """How good probabilities are: hits, log-loss, Brier score, confidence, and the smallest set that should suffice."""
+    rows = np.arange(len(label))
+    order = np.argsort(-odds, axis=1, kind="stable")
+    before = np.cumsum(np.take_along_axis(odds, order, axis=1), axis=1) - np.take_along_axis(odds, order, axis=1)
+    held = before < level - _ROUNDING  # a label is in the set unless those before it suffice
+    rank = np.argmax(order == label[:, None], axis=1)
+    scores = []
+    for c in range(len(CLASSES)):
+        hit = float(((guess == c) & (label == c)).sum())
+        either = float((guess == c).sum() + (label == c).sum())
+        scores.append(2.0 * hit / either if either else 0.0)
+    return {
+        "accuracy": float((guess == label).mean()),
+        "f1": float(np.mean(scores)),
+        "log_loss": float(-np.log(np.maximum(odds[rows, label], _TINY)).mean()),
+        "brier": float(((odds - np.eye(len(CLASSES))[label]) ** 2).sum(axis=1).mean()),
+        "confidence": float(odds.max(axis=1).mean()),
+        "likeliest": float((odds.argmax(axis=1) == label).mean()),
+        "coverage": float(held[rows, rank].mean()),
+        "set_size": float(held.sum(axis=1).mean()),
+    }
+
+
+def traces(s: LobSettings, book: Book, odds: Floats) -> Floats:
+    """(T, J, H): each class' own steps on the fitting part, as many of them as the class is likely."""
+    fit = book.fitting()
+    steps, label = book.steps(fit, s.depth), book.labels(fit)
+    paths = []
+    for c in range(len(CLASSES)):
+        own = steps[label == c]
+        own = own[np.argsort(own.sum(axis=1), kind="stable")]
+        paths.append(own if len(own) else np.zeros((1, s.depth)))
+    out = np.empty((len(odds), s.members, s.depth))
+    for t, p in enumerate(odds):
+        share = p * s.members
+        count = np.floor(share).astype(int)
+        for c in np.argsort(-(share - count), kind="stable")[: s.members - int(count.sum())]:
+            count[c] += 1
+        drawn = [
+            own[((np.arange(n) + 0.5) / n * len(own)).astype(int)] for own, n in zip(paths, count, strict=True) if n
+        ]
+        out[t] = np.concatenate(drawn)
+    return out
+
+
+def _budget(s: LobSettings) -> Budget:
+    return Budget(s.depth, s.width, len(CLASSES), 24, 10, 1)
+
+
+def _rows(suite: Suite, book: Book, split: str, *, penalty: float, judged: str, job: Job) -> list[dict[str, Any]]:
+    s: LobSettings = suite.settings
+    named = _classifiers(s, book, {"ridge": penalty})
+    config, known = Direction(cost=s.cost, charge="change"), policies(_budget(s), s.risk, suite.seed)
+    starts = book.starts(split)
+    at = np.concatenate([book.block(a, split, job) for a in starts])
+    blocks = [slice(n * s.block, (n + 1) * s.block) for n in range(len(starts))]
+    label, outcome = book.labels(at), book.steps(at, 1)[:, 0]
+    rows: list[dict[str, Any]] = [
+        {"split": split, "family": book.name, "series": book.block_name(a), "window": 0, "start": a,
+         "decisions": s.block, "policies": {}, "certificate": None}
+        for a in starts
+    ]  # fmt: skip
+    best = [hindsight(config, outcome[cut]) for cut in blocks]
+    common = majority(book, at)[0]
+    for name, make in named.items():
+        odds, guess = make(book, at)
+        members = traces(s, book, odds)
+        wanted = TRADED if name == judged else ("greedy", "uc")
+        tables = {one: answers(config, members, known[one][0], job.threads) for one in wanted}
+        for n, cut in enumerate(blocks):
+            told = _said(odds[cut], guess[cut], label[cut], s.level)
+            told["gain"] = _said(common[cut], guess[cut], label[cut], s.level)["log_loss"] - told["log_loss"]
+            held = rows[n]["policies"]
+            for one, every in tables.items():
+                part = type(every)(*(x[cut] for x in every))
+                (walked,) = walk(config, [part], outcome[cut])
+                if name == judged:
+                    held[one] = figures(walked, best[n], 8)
+                told["earned" if one == "greedy" else "earned_by_search"] = float(walked.reward.sum())
+            held[name] = told
+        if name == judged and split == "test":
+            for n, panel in enumerate(_certified(s, config, members, tables["uc"], outcome, blocks, known, name, job)):
+                rows[n]["certificate"] = certificate(panel)
+    for n in range(len(rows)):
+        rows[n]["policies"]["oracle"] = figures(best[n], best[n], 8)
+    return rows
+
+
+def _certified(
+    s: LobSettings, config: Direction, members: Floats, table: Any, outcome: Floats, blocks: Sequence[slice],
+    known: Any, model: str, job: Job,
+) -> list[DecisionPanel]:  # fmt: skip
+    """UC-Beam's own walk through every block, with certificates."""
+    out = []
+    for cut in blocks:
+        (own,) = walk(config, [type(table)(*(x[cut] for x in table))], outcome[cut])
+        out.append(certified_walk(config, members[cut], own.action, known["uc"][0], model=model, threads=job.threads))
+    return out
+
+
+def _sample(
+    suite: Suite, books: Sequence[Book], penalty: float, judged: str, job: Job, drawn: Sequence[Drawn]
+) -> list[dict[str, Any]]:
+    s: LobSettings = suite.settings
+    config, known = Direction(cost=s.cost, charge="change"), policies(_budget(s), s.risk, suite.seed)
+    held: dict[str, DecisionPanel] = {}
+    for book in books:
+        starts = [a for a in book.starts("test") if any(one.series == book.block_name(a) for one in drawn)]
+        if not starts:
+            continue
+        at = np.concatenate([book.block(a, "test", job) for a in starts])
+        members = traces(s, book, _classifiers(s, book, {"ridge": penalty})[judged](book, at)[0])
+        table, outcome = answers(config, members, known["uc"][0], job.threads), book.steps(at, 1)[:, 0]
+        blocks = [slice(n * s.block, (n + 1) * s.block) for n in range(len(starts))]
+        panels = _certified(s, config, members, table, outcome, blocks, known, judged, job)
+        held |= {book.block_name(a): panel for a, panel in zip(starts, panels, strict=True)}
+    return [entry(one.name, held[one.series][one.step], WHERE) for one in drawn]
+
+
+# -------------------------------------------------------------------- what is shown
+
+
+def _tables(s: LobSettings) -> list[dict[str, Any]]:
+    named = ["majority", "last-move", "ridge", *s.networks]
+    said = [mean("Accuracy", "accuracy"), mean("F1", "f1"), mean("Log-loss", "log_loss"),
+            mean("Gain over majority", "gain"), mean("Brier", "brier"), mean("Confidence", "confidence"),
+            mean("Likeliest is right", "likeliest"), mean(f"Cover {100 * s.level:g} %", "coverage"),
+            mean("Labels in the set", "set_size"), mean("Earned, greedy", "earned"),
+            mean("Earned, UC-Beam", "earned_by_search")]  # fmt: skip
+    traded = [mean("Reward", "reward"), mean("CVaR20", "cvar20"), mean("DD", "drawdown"), mean("Exposure", "exposure"),
+              mean("Turnover", "turnover"), {"name": "Violations", "from": "violations", "how": "sum"}]  # fmt: skip
+    proofs = (("Certificate", "cert_passed"), ("Risk-active", "cert_risk_active"), ("Released", "cert_released"))
+    return [
+        table("classifiers", "What classifiers say, mean over blocks", named, said),
+        table("books", "By book", named, said, ("family", "policy")),
+        table("trade", "The judged classifier traded, mean over blocks", [*TRADED, "oracle"], traded),
+        table("trade by book", "By book", [*TRADED, "oracle"], traded, ("family", "policy")),
+        table("certificate", "Share of UC-Beam's decisions", ["uc"],
+              [{"name": n, "from": f, "over": "cert_decisions", "how": "rate_family_mean"} for n, f in proofs]),
+    ]  # fmt: skip
+
+
+def _checks(s: LobSettings) -> list[dict[str, Any]]:
+    kept = [cell_check(f"violations of {name}", "trade", [name], "Violations") for name in TRADED]
+    named = ["ridge", *s.networks]
+    gains = [
+        cell_check(f"log-loss gained over majority, {book}, {name}", "books", [book, name], "Gain over majority", ">")
+        for book in s.books
+        for name in named
+    ]
+    return [*kept, *gains, cell_check("certificate", "certificate", ["uc"], "Certificate", ">=", 0.95)]

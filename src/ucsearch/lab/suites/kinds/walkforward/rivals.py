@@ -1,0 +1,152 @@
+"""The policies a walk-forward suite compares with, each at the chosen candidate's risk, depth and budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ucsearch.errors import InputError
+from ucsearch.lab.comparators import (
+    CEM,
+    MPPI,
+    DelayAwareGreedy,
+    Greedy,
+    RandomShooting,
+    RiskGreedy,
+    RiskRandom,
+    beam,
+    key_from,
+    match_exposure,
+)
+from ucsearch.lab.suites.kinds.walkforward.settings import Option, WalkForwardSettings
+from ucsearch.policies import Exact, Policy
+from ucsearch.replay.choosers import Searched
+from ucsearch.replay.panel import Panel
+from ucsearch.replay.roster import ordering_rules
+from ucsearch.replay.walk import Walk, walk
+from ucsearch.tasks import LeadTimeInventory
+from ucsearch.tasks.base import Binding
+
+__all__ = ["Rivals"]
+
+CLASSICS = {
+    "base-stock": "base-stock", "capped-base-stock": "capped base-stock", "s-S": "(s,S)", "s-nQ": "(s,nQ)",
+    "newsvendor": "newsvendor", "newsvendor-free": "newsvendor, free", "rolling-quantile": "rolling quantile",
+    "constant-order": "constant order", "myopic": "myopic",
+}  # fmt: skip
+"""Names in suites -> in the roster."""
+
+_SAMPLED = ("cem", "mppi", "risk-random", "rand-shoot")
+
+
+class Rivals:
+    """Comparators on one panel."""
+
+    def __init__(
+        self, panel: Panel, binding: Binding, settings: WalkForwardSettings, candidate: dict[str, Any], samples: int,
+        seed: int, threads: int | None, learned: Callable[[str], Walk] | None = None,
+    ) -> None:  # fmt: skip
+        self.panel, self.binding, self.s, self.threads = panel, binding, settings, threads
+        self._learned = learned
+        self.risk, self.depth, self.samples = float(candidate["risk"]), int(candidate["depth"]), samples
+        self.mode = candidate.get("mode", "mean")
+        rng = np.random.default_rng([seed, 1])
+        self.keys = [key_from(rng) for _ in range(settings.comparators.seeds)]
+
+    def options(self, name: str) -> list[str]:
+        """Ways to set a comparator that validation may choose between."""
+        return [o.name for o in self.s.comparators.options] if name in ("cem", "mppi") else ["plain"]
+
+    def _option(self, name: str) -> Option:
+        return next((o for o in self.s.comparators.options if o.name == name), Option())
+
+    def is_sampler(self, name: str) -> bool:
+        return name.removesuffix("-wide") in _SAMPLED
+
+    def seeds(self, name: str) -> int:
+        """Runs whose figures are averaged."""
+        return len(self.keys) if self.is_sampler(name) else 1
+
+    def walks(self, name: str, option: str = "plain", samples: int | None = None) -> list[Walk]:
+        """One walk for each seed."""
+        chosen, count = self._option(option), self.samples if samples is None else samples
+        common: dict[str, Any] = {"depth": self.depth, "risk": self.risk, "samples": count}
+        # Samplers make open-loop plans; the nearest they have to closed mode is members mode.
+        common |= {"spread": self.s.candidates.spread} if self.mode == "mean" else {"mode": "members"}
+        rounds: dict[str, Any] = {"iterations": min(chosen.iterations, count)}
+        makers: dict[str, Callable[[int], Policy]] = {
+            "cem": lambda key: CEM(seed=key, **common, **rounds),
+            "mppi": lambda key: MPPI(seed=key, **common, **rounds),
+            "risk-random": lambda key: RiskRandom(seed=key, **common),
+            "rand-shoot": lambda key: RandomShooting(seed=key, **common),
+        }
+        return [self._walk(makers[name](key), chosen.warm) for key in self.keys]
+
+    def _walk(self, policy: Policy, warm: bool = True) -> Walk:
+        how = self.s.how(self.threads)
+        return walk(self.panel, Searched(self.binding.task, policy, how, warm=warm), engine=self.s.engine)
+
+    # ---------------------------------------------------------------- on test
+
+    def test_jobs(self, chosen: dict[str, Any], validation: Callable[[], Panel]) -> dict[str, Callable[[], list[Walk]]]:
+        """All comparators of the test by name."""
+        c = self.s.comparators
+        jobs: dict[str, Callable[[], list[Walk]]] = {}
+        for name, option in chosen["options"].items():
+            jobs[name] = partial(self.walks, name, option)
+            if c.wide:
+                jobs[f"{name}-wide"] = partial(self.walks, name, option, chosen["samples_wide"])
+        for name in c.others:
+            jobs[name] = self._other(name)
+        if c.exposure_matched:
+            jobs["risk-greedy-matched"] = lambda: [self._matched(chosen, validation())]
+        for name in c.learned:
+            if self._learned is None:
+                raise InputError("comparators.learned", repr(name), "a run that can train")
+            jobs[name] = partial(_alone, self._learned, name)
+        return jobs
+
+    def _other(self, name: str) -> Callable[[], list[Walk]]:
+        spread = self.s.candidates.spread
+        if name == "rand-shoot":
+            return lambda: self.walks("rand-shoot")
+        if name in CLASSICS:
+            return lambda: [self._classic(name)]
+        makers: dict[str, Callable[[], Policy]] = {
+            "greedy": lambda: Greedy(spread=spread),
+            "risk-greedy": lambda: RiskGreedy(risk=self.risk, spread=spread),
+            "delay-greedy": lambda: DelayAwareGreedy(delay=self.binding.delay, risk=self.risk, spread=spread),
+            "beam": lambda: beam(depth=self.depth, width=4, top_k=3),
+            "exact-dp": lambda: Exact(depth=self.depth, risk=self.risk, spread=spread),
+            "exact-reward-only": lambda: Exact(depth=self.depth, risk=0.0, spread=spread),
+        }
+        if name not in makers:
+            known = (*makers, "rand-shoot", *CLASSICS)
+            raise InputError("comparators.others", repr(name), f"one of {', '.join(known)}")
+        return lambda: [self._walk(makers[name]())]
+
+    def _classic(self, name: str) -> Walk:
+        if not isinstance(self.binding.config, LeadTimeInventory):
+            raise InputError("comparators.others", repr(name), "an inventory task for an inventory rule")
+        entry = next(e for e in ordering_rules(self.panel) if e.name == CLASSICS[name])
+        return walk(self.panel, entry.make(), engine=self.s.engine)
+
+    def _matched(self, chosen: dict[str, Any], validation: Panel) -> Walk:
+        """Risk-greedy at the risk that gives the candidate's mean exposure on validation."""
+        spread = self.s.candidates.spread
+
+        def exposure(policy: Policy) -> float:
+            how = self.s.how(self.threads)
+            found = walk(validation, Searched(self.binding.task, policy, how), engine=self.s.engine)
+            return float(found.figures["exposure"].mean())
+
+        target = exposure(self.s.candidates.policy(chosen))
+        match = match_exposure(lambda risk: exposure(RiskGreedy(risk=risk, spread=spread)), target, bisections=10)
+        return self._walk(RiskGreedy(risk=match.risk, spread=spread))
+
+
+def _alone(make: Callable[[str], Walk], name: str) -> list[Walk]:
+    return [make(name)]

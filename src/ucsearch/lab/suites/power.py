@@ -1,0 +1,92 @@
+"""Power before the look: how likely all bounds of a gate pass, if test series are like the validation series.
+
+Each run first draws the validation series again, because they are a sample themselves and their mean is not the truth,
+and then from those as many test series as the suite declares; all opponents of a series together, since their deltas go
+with each other. The bound in a run is Student's; the bootstrap-t bound that also decides is about as wide, and the
+smaller of two passes a little less often. Families are drawn apart, so their probabilities multiply.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucsearch.errors import InputError
+from ucsearch.lab.suites.figures import family_deltas
+from ucsearch.lab.suites.protocol import COMPARATORS, Protocol
+from ucsearch.lab.suites.rows import Row, windows_of
+from ucsearch.replay.statistics import LEAST, LEVEL, bootstrap_key, draws
+from ucsearch.student import student_quantile
+
+__all__ = ["LEAST_POWER", "RUNS", "Power", "power", "power_record"]
+
+RUNS = 2000
+LEAST_POWER = 0.5
+"""Below this a look is more likely wasted than not, and has to be asked for."""
+
+
+class Power(NamedTuple):
+    """Probability that every bound passes, and of each family's bounds together."""
+
+    all: float
+    families: dict[str, float]
+
+
+def power(
+    deltas: Mapping[str, Mapping[str, Sequence[float]]],
+    floors: Mapping[str, float],
+    series: Mapping[str, int],
+    *,
+    seed: int,
+    name: str,
+    runs: int = RUNS,
+) -> Power:
+    """`deltas`: by family and opponent one value per validation series, in the same order; `floors`: what an opponent's
+    lower bound must exceed; `series`: of each family on test. What is missing, not finite or too little has power 0."""
+    found = {}
+    for family in sorted(deltas):
+        count = series[family]
+        if count < 1:
+            raise InputError("series", count, "at least 1", index=family)
+        found[family] = _family(deltas[family], floors, count, bootstrap_key(seed, name, "power", family), runs)
+    return Power(math.prod(found.values()) if found else 0.0, found)
+
+
+def _family(
+    by_opponent: Mapping[str, Sequence[float]], floors: Mapping[str, float], count: int, key: int, runs: int
+) -> float:
+    # Opponents that ran on fewer series are drawn apart; as many of them are tested as were run.
+    sizes = sorted({len(line) for line in by_opponent.values()}, reverse=True)
+    if len(sizes) > 1:
+        groups = [{n: v for n, v in by_opponent.items() if len(v) == size} for size in sizes]
+        numbered = enumerate(zip(groups, [count, *sizes[1:]], strict=True))
+        return math.prod(_family(group, floors, many, key + i, runs) for i, (group, many) in numbered)
+    table = np.array([by_opponent[name] for name in sorted(by_opponent)], np.float64)  # (opponents, series)
+    if table.ndim != 2 or table.shape[1] < LEAST or count < LEAST or not np.isfinite(table).all():
+        return 0.0
+    known = table.shape[1]
+    flat = draws(key, known, math.ceil(runs * (known + count) / known)).reshape(-1)
+    truth = flat[: runs * known].reshape(runs, known)
+    index = np.take_along_axis(truth, flat[runs * known : runs * (known + count)].reshape(runs, count), axis=1)
+    reach = student_quantile(LEVEL, count - 1) / math.sqrt(count)
+    passed = np.ones(runs, np.bool_)
+    for line, opponent in zip(table, sorted(by_opponent), strict=True):
+        x = line[index]
+        passed &= x.mean(axis=1) - reach * x.std(axis=1, ddof=1) > floors[opponent]
+    return float(passed.mean())
+
+
+def power_record(rows: Sequence[Row], protocol: Protocol, selection: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the paper's gate: the chosen candidate's validation deltas against CEM, MPPI and risk-random, at the number of
+    series the suite declares. Only bounds are counted, not the rates that the gate asks for as well."""
+    name = selection["candidate"]
+    windows = [] if name is None else windows_of(rows, "validation", name)
+    sizes = {f: len({w.series for w in windows if w.family == f}) for f in protocol.families}
+    found = Power(0.0, dict.fromkeys(protocol.families, 0.0))
+    if all(sizes.values()):
+        deltas = {f: {c: family_deltas(windows, f, c, protocol) for c in COMPARATORS} for f in protocol.families}
+        found = power(deltas, dict.fromkeys(COMPARATORS, 0.0), sizes, seed=protocol.seed, name=protocol.suite)
+    return {"all": found.all, "families": found.families, "underpowered": not found.all >= LEAST_POWER}

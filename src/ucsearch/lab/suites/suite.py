@@ -1,0 +1,95 @@
+"""A suite is data: a TOML file with a few common keys and one table for its kind. Unknown keys are refused."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ucsearch.errors import InputError
+from ucsearch.lab.suites.kinds import KINDS, settings_of
+
+__all__ = ["Suite", "load_suite", "parse_suite", "suite_names"]
+
+_FOLDER = resources.files("ucsearch.lab.suites") / "suites"
+
+
+class _Head(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="also the name of its evidence folder")
+    kind: str = Field(description="which protocol runs it")
+    title: str = Field(min_length=1, description="one line for people")
+    endpoint: str = Field(min_length=1, description="what a claim about it would be called")
+    card: str = Field(min_length=1, description="name of its benchmark card")
+    seed: int = Field(ge=0, lt=2**53, description="of everything random in it")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One suite, checked. `settings` is the model of its kind."""
+
+    name: str  # of the folder that its evidence goes to
+    kind: str  # such as "walkforward": what runs it
+    title: str  # for people
+    endpoint: str  # what a claim would be about
+    card: str  # file of the benchmark card
+    seed: int  # of everything that is drawn
+    settings: Any  # the table of its kind
+    text: str  # the file as it was read
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything that decides a run, defaults written out."""
+        head = {name: getattr(self, name) for name in _Head.model_fields}
+        return {**head, self.kind: self.settings.model_dump(mode="json")}
+
+
+def suite_names(mini: bool = True) -> list[str]:
+    """The suites that come with the package."""
+    names = sorted(p.name.removesuffix(".toml") for p in _FOLDER.iterdir() if p.name.endswith(".toml"))
+    return names if mini else [n for n in names if not n.endswith("-mini")]
+
+
+def load_suite(name: str | Path) -> Suite:
+    """A suite by name, or from a TOML file of your own."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise InputError("suite", str(name), "a file that exists")
+        return parse_suite(path.read_text("utf-8"), str(name))
+    if str(name) not in suite_names():
+        near = difflib.get_close_matches(str(name), suite_names(), n=1)
+        hint = f"Did you mean {near[0]}?" if near else "A suite of your own is given as a path that ends in .toml."
+        raise InputError("suite", repr(str(name)), f"one of {', '.join(suite_names())}", hint=hint)
+    return parse_suite((_FOLDER / f"{name}.toml").read_text("utf-8"), f"{name}.toml")
+
+
+def parse_suite(text: str, where: str = "suite") -> Suite:
+    """Check the text of a suite."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(where, str(error), "a TOML file") from error
+    kind = content.get("kind")
+    if kind not in KINDS:
+        raise InputError(f"{where}: kind", repr(kind), f"one of {', '.join(KINDS)}")
+    common = {k: v for k, v in content.items() if k != kind}
+    try:
+        head = _Head.model_validate(common)
+        settings = settings_of(kind).model_validate(content.get(kind, {}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(x) for x in first["loc"])
+        seen = "nothing" if first["type"] == "missing" else repr(first.get("input"))[:80]
+        raise InputError(f"{where}: {key}", seen, first["msg"]) from error
+    return Suite(**head.model_dump(), settings=settings, text=text)

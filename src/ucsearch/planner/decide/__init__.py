@@ -1,0 +1,1 @@
+"""Decisions of all series of a file."""

@@ -1,0 +1,124 @@
+"""`ucsearch decide --html`: all decisions with their reasons on one page, to sort and filter without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ucsearch.planner.decide.rows import PLACE, REFUSED
+from ucsearch.planner.settings import Settings
+from ucsearch.records.files import whole_file
+from ucsearch.report.page import render_page
+
+__all__ = ["DecidePage"]
+
+MOST = 5_000  # rows on a page; a browser takes a second or two for them
+_FIRST = ("HOLD", REFUSED, "FALLBACK", "RELEASED")  # who needs a person comes first
+_TONES = {"HOLD": "bad", REFUSED: "bad", "FALLBACK": "warn", "RELEASED": "good"}
+_MEANING = {
+    "RELEASED": "the planned action, which met every condition of the gate",
+    "FALLBACK": "the cautious action, allowed but not proved",
+    "HOLD": "nothing is sent: a person has to decide",
+    REFUSED: "the rows of this series could not be used",
+}
+
+_PAGE = """{% extends "base" %}{% from "parts" import tiles, tag, filter, num with context %}
+{% block body %}
+<p class="lead">{{ count_text(total, "series", "series") }} decided{% if dates %} for {{ dates }}{% endif %}.
+{% if attention %}<strong>{{ attention }} need{{ "s" if attention == 1 else "" }} a person.</strong>
+{% else %}Nobody needs a person.{% endif %}</p>
+{{ tiles(summary) }}
+<p class="note">{% for name, text in meanings %}<strong>{{ name }}</strong>: {{ text }}.
+{% endfor %}Money is in {{ money }}, quantities in {{ units }}.</p>
+{% if total > rows|length %}<p class="note">Shown are {{ count_text(rows|length, "series", "series") }}, those that need
+a person first; all are in {{ out }}.</p>{% endif %}
+{{ filter("decisions", "Search series, reason, words", groups, "Outcome") }}
+<div class="wide" tabindex="0" role="region" aria-label="Decisions">
+<table id="decisions" class="sortable stack roomy" role="table">
+<thead><tr><th scope="col">Series</th><th scope="col">Outcome</th>
+{% if orders %}<th scope="col" class="n">Order [{{ units }}]</th>{% else %}
+<th scope="col" class="n">Action</th>{% endif %}
+{% if not dates and has.date %}<th scope="col">Date</th>{% endif %}
+{% if has.arrival %}<th scope="col">Arrives</th>{% endif %}
+{% if orders %}<th scope="col" class="n">Stock</th>{% endif %}
+<th scope="col" class="n">Expected cost</th>
+{% if has.fallback_cost %}<th scope="col" class="n">Cost of falling back</th>{% endif %}
+{% if has.next_orders %}<th scope="col">Next</th>{% endif %}
+<th scope="col">Why</th></tr></thead>
+<tbody>
+{% for r in rows %}
+<tr role="row" data-group="{{ r.outcome }}"><th scope="row" role="rowheader" class="long">{{ r.series }}</th>
+<td data-head="Outcome" data-v="{{ r.outcome }}">{{ tag(r.outcome, tones[r.outcome]) }}</td>
+{{ num(r.order if orders else r.action, "Order" if orders else "Action") }}
+{% if not dates and has.date %}<td class="day" data-head="Date">{{ r.date }}</td>{% endif %}
+{% if has.arrival %}<td class="day" data-head="Arrives">{{ r.arrival }}</td>{% endif %}
+{% if orders %}{{ num(r.stock, "Stock") }}{% endif %}
+{{ num(r.expected_cost, "Expected cost", 2) }}
+{% if has.fallback_cost %}{{ num(r.fallback_cost, "Cost of falling back", 2) }}{% endif %}
+{% if has.next_orders %}{% set next = r.next_orders.split(" (")[0].split(" ") -%}
+<td data-head="Next" data-v="{{ next[0] }}">{{ next[:7]|join(", ") }}
+{{- ", …" if next|length > 7 or "(" in r.next_orders }}</td>{% endif %}
+<td class="why" data-head="Why" data-v="{{ r.reason }}">
+{% if r.problem and r.problem not in r.sentence %}<p>{{ r.problem }}</p>{% endif %}
+{% if r.note %}<p class="binds">{{ r.note }}</p>{% endif %}
+<details{% if r.outcome in ("HOLD", "REFUSED") %} open{% endif %}><summary>
+{%- if r.reason != "none" %}{{ r.reason|replace("_", " ") }}{% else %}passed the gate
+{%- if r.regret_bound %}, may lose at most {{ r.regret_bound|figure }}{% endif %}{% endif %}</summary>
+<p>{{ r.sentence }}</p><p class="note">certificate <code>{{ r.certificate[:16] }}</code></p></details></td></tr>
+{% endfor %}
+</tbody></table></div>
+<h2>Look further</h2>
+<p>Why one of them came out so, with every alternative; other numbers; and a person's order instead:</p>
+<pre><code>ucsearch explain {{ log }} SERIES
+ucsearch whatif {{ log }} SERIES --set NAME=VALUE
+ucsearch override {{ log }} SERIES QUANTITY --who NAME --why REASON</code></pre>
+{% endblock %}"""
+
+
+class DecidePage:
+    """Takes rows as they come and keeps those that a page can hold."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+        self._count = 0
+
+    def add(self, row: Sequence[Any]) -> None:
+        kept = self._kept.setdefault(row[PLACE["outcome"]], [])
+        if len(kept) < MOST:
+            kept.append((self._count, {name: row[i] for name, i in PLACE.items()}))
+        self._count += 1
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """Those that need a person first, otherwise in the order of the file."""
+        rank = {name: i for i, name in enumerate(_FIRST)}
+        found = sorted(self._kept.items(), key=lambda item: rank.get(item[0], len(rank)))
+        return [row for _, rows in found for _, row in rows][:MOST]
+
+    def write(
+        self, path: str | Path, outcomes: Mapping[str, int], fallback: tuple[float, int], settings: Settings, out: Path,
+        log: Path, *, orders: bool,
+    ) -> None:  # fmt: skip
+        """The page, whole or not at all. `fallback`: what falling back is expected to cost, and the number of series
+        for which nobody knows."""
+        rows = self._rows()
+        total, money = sum(outcomes.values()), settings.currency or "units of reward"
+        present = [name for name in _FIRST if outcomes.get(name)]
+        summary: list[tuple[str, Any]] = [(name.capitalize(), f"{outcomes[name]:,}") for name in present]
+        if outcomes.get("FALLBACK", 0) > fallback[1]:
+            summary.append((f"Falling back is expected to cost [{money}]", f"{fallback[0]:,.2f}"))
+        if fallback[1]:
+            summary.append(("Fell back at an unknown cost", f"{fallback[1]:,}"))
+        columns = ("date", "arrival", "fallback_cost", "next_orders")
+        days = sorted({row["date"] for row in rows} - {""})
+        text = render_page(
+            _PAGE, title="Decisions", footer="Made by ucsearch decide. Nothing on this page is fetched from elsewhere.",
+            rows=rows, total=total, summary=summary, orders=orders, units=settings.units, money=money,
+            attention=sum(outcomes.get(name, 0) for name in ("HOLD", REFUSED)),
+            groups=[(name, outcomes[name]) for name in present] if len(present) > 1 else [],
+            meanings=[(name, _MEANING[name]) for name in present], tones=_TONES,
+            has={name: any(row[name] not in (None, "") for row in rows) for name in columns},
+            dates=days[0] if len(days) == 1 else "", out=str(out), log=str(log),
+        )  # fmt: skip
+        with whole_file(path) as file:
+            file.write(text.encode("utf-8"))

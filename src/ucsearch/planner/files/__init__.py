@@ -1,0 +1,1 @@
+"""Tables as people have them: text, numbers, dates, columns, sales, forecasts."""

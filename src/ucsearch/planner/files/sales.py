@@ -1,0 +1,255 @@
+"""A sales history as people have it: long (a row per series and time), or wide in either direction.
+
+Long: `series, date, demand`, or Nixtla's `unique_id, ds, y`. Wide: a row per series with a column per date (M5), or a
+row per date with a column per series.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import DataError, InputError
+from ucsearch.planner.files.calendar import day_text, infer_period, is_regular, later
+from ucsearch.planner.files.columns import column_hint, usual_names
+from ucsearch.planner.files.numbers import date_words, number_words, offset_of, parse_dates
+from ucsearch.planner.files.series_file import SeriesFile
+from ucsearch.planner.files.table import Problem, Table, open_table
+from ucsearch.planner.settings import Columns, Settings
+
+__all__ = ["Data", "History", "Sales", "ended_early", "read_sales", "sales_of"]
+
+Floats = NDArray[np.float64]
+_IDS = ("id", "item_id", "sku")
+_STEP = re.compile(r"(?:d_|t_|step_)?(\d+)")
+_LEAST_COLUMNS = 4
+
+
+class History(NamedTuple):
+    """One series: demand of consecutive periods, and when the first and the last one were."""
+
+    series: str
+    y: Floats  # (T,); of outcomes of F fields (T, F)
+    first: Any  # datetime64[s]; None where the file counts steps
+    last: Any
+
+    def least(self, period: str) -> str:
+        """The smallest value and when it was, for a message: `-3 (2024-05-20)`."""
+        low = self.y.min()
+        at = int(np.flatnonzero(self.y.ravel() == low)[0]) // (self.y.size // len(self.y))
+        dated = self.first is not None and period != "any"
+        when = day_text(later(self.first, at, period), period) if dated else f"period {at + 1}"
+        return f"{low:g} ({when})"
+
+
+@dataclass(frozen=True, eq=False)
+class Sales:
+    """All series that can be used, and what is wrong with the others."""
+
+    histories: tuple[History, ...]
+    problems: tuple[Problem, ...]
+    period: str  # "any" where it could not be told (steps)
+    offset: str = ""  # from UTC, as the newest time is written; "" where it has none
+    file: str = ""  # where they were read
+
+
+Data = str | Path | Sales  # a file, or what was read of it
+
+
+def read_sales(data: Data, settings: Settings) -> Sales:
+    """Every series of the file; where the settings leave the period open, it is read off the dates. What was read
+    before is handed back, so that a job can pass it on instead of reading a large file again."""
+    if isinstance(data, Sales):
+        return data
+    return replace(sales_of(open_table(data, settings.columns.decimal), settings), file=str(data))
+
+
+def sales_of(table: Table, settings: Settings) -> Sales:
+    """The same of an open table."""
+    names = usual_names(table, settings.columns)
+    long = names.series in table.columns and names.demand in table.columns
+    if long or settings.fields:
+        return _long(table, settings, names.date in table.columns and names.step not in table.columns)
+    found = _wide_times(table, settings)
+    series = next((n for n in (names.series, *_IDS) if n in table.columns), None)
+    if found is not None and series is not None:
+        return _by_row(table, settings, series, *found)
+    if names.date in table.columns and names.series not in table.columns:
+        return _by_column(table, settings, names.date)
+    seen = f"columns {', '.join(table.columns[:8])}"
+    if names.series in table.columns and (names.date in table.columns or names.step in table.columns):
+        wanted = f"a column {names.demand!r} (columns.demand)"
+        raise InputError(str(table.path), seen, wanted, hint=column_hint(table, names))
+    raise InputError(
+        str(table.path), seen,
+        f"a long file ({names.series}, {names.date}, {names.demand} or unique_id, ds, y), a row per series with a "
+        "column per date, or a date column with a column per series", hint=column_hint(table, names),
+    )  # fmt: skip
+
+
+def _long(table: Table, settings: Settings, dated: bool) -> Sales:
+    period: str = settings.period
+    if dated and period == "any":
+        period = _sniffed(table, settings)
+    file = SeriesFile.history(table, settings, period, settings.fields)
+    found, problems = [], list(file.problems)
+    for values in file.values():
+        if values.table is None:
+            if values.problem is not None and values.series not in file.refused:
+                problems.append(values.problem)
+            continue
+        first, last, _ = file.spans[values.series]
+        if file.fills:
+            last = max(span[1] for span in file.spans.values())
+        dates = (first, last) if file.layout.dated else (None, None)
+        y = values.table if settings.fields else values.table[:, 0]
+        found.append(History(values.series, np.ascontiguousarray(y), *dates))
+    return Sales(tuple(found), tuple(problems), period if file.layout.dated else "any", file.offset)
+
+
+def _sniffed(table: Table, settings: Settings) -> str:
+    """The period of the first block's dates: the shortest step between any two of them."""
+    names = usual_names(table, settings.columns)
+    block = next(table.blocks([names.date]), None)
+    if block is None:
+        return "any"
+    time = parse_dates(block.texts(names.date), names.dates, wall_clock=False)
+    return infer_period(np.unique(time[~np.isnat(time)]))
+
+
+# -------------------------------------------------------------------- wide files
+
+
+def _wide_times(table: Table, settings: Settings) -> tuple[list[str], Any] | None:
+    """Columns that are dates or steps, and which; None where they are too few to be a wide file."""
+    wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
+    dates = parse_dates(list(table.columns), settings.columns.dates, wall_clock=wall_clock)
+    columns = [c for c, d in zip(table.columns, dates, strict=True) if not np.isnat(d)]
+    if len(columns) >= _LEAST_COLUMNS:
+        return columns, dates[~np.isnat(dates)]
+    steps = [(c, int(m[1])) for c in table.columns if (m := _STEP.fullmatch(c)) is not None]
+    if len(steps) >= _LEAST_COLUMNS:
+        return [c for c, _ in steps], np.array([n for _, n in steps], dtype=np.float64)
+    return None
+
+
+def _check_axis(table: Table, time: Any, settings: Settings) -> str:
+    """Dates or steps that follow each other; the period."""
+    if not np.issubdtype(time.dtype, np.datetime64):
+        if not (np.diff(time) == 1.0).all():
+            raise InputError(str(table.path), "numbered columns with gaps", "consecutive numbers, ascending")
+        return "any"
+    period = infer_period(time) if settings.period == "any" else settings.period
+    if period == "any" or not is_regular(time, period).all():
+        at = 1 if period == "any" else int(np.argmin(is_regular(time, period))) + 1
+        seen = f"{day_text(time[at])} after {day_text(time[at - 1])}"
+        raise InputError(str(table.path), seen, f"ascending dates, one {period} apart (period in the settings)")
+    return period
+
+
+def _by_row(table: Table, settings: Settings, series: str, columns: list[str], time: Any) -> Sales:
+    period = _check_axis(table, time, settings)
+    found: list[History] = []
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for block in table.blocks([series, *columns]):
+        names = block.texts(series)
+        values = np.empty((len(block), len(columns)))
+        bad: dict[int, tuple[str, str]] = {}
+        for k, column in enumerate(columns):
+            values[:, k], unreadable = block.numbers(column)
+            for i, text in unreadable.items():
+                bad.setdefault(i, (column, text))
+        for i, name in enumerate(names):
+            place = f"{table.unit} {block.places[i]}"
+            text, column = "", ""
+            if not name or name in seen:
+                column, text = series, "saw the series twice, expected it once" if name else "saw nothing"
+            elif i in bad:
+                column, text = bad[i][0], f"saw {bad[i][1]!r}, expected {number_words(bad[i][1], block.decimal)}"
+            if text:
+                problems.append(Problem(str(table.path), place, column, name, text))
+                continue
+            seen.add(name)
+            made = _trimmed(table, settings, name, place, columns, values[i], time)
+            (found if isinstance(made, History) else problems).append(made)  # type: ignore[arg-type]
+    return Sales(tuple(found), tuple(problems), period, offset_of(columns[-1]))
+
+
+def _by_column(table: Table, settings: Settings, date: str) -> Sales:
+    columns = [c for c in table.columns if c != date and c not in settings.columns.ignore]
+    blocks = list(table.blocks(list(table.columns)))
+    if not blocks or not columns:
+        raise DataError(f"{table.path}: saw no rows or no series, expected a column per series")
+    wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
+    time = np.concatenate([parse_dates(b.texts(date), settings.columns.dates, wall_clock=wall_clock) for b in blocks])
+    if np.isnat(time).any():
+        at = int(np.argmax(np.isnat(time)))
+        place, text = [(p, x) for b in blocks for p, x in zip(b.places.tolist(), b.texts(date), strict=True)][at]
+        raise InputError(
+            f"{table.path}, {table.unit} {place}, column {date}", repr(text), date_words(text, settings.columns.dates)
+        )
+    if np.unique(time).size < time.size:
+        raise _looks_long(table, usual_names(table, settings.columns), date)
+    period = _check_axis(table, time, settings)
+    places = [f"{table.unit} {p}" for b in blocks for p in b.places.tolist()]
+    found: list[History] = []
+    problems: list[Problem] = []
+    for column in columns:
+        parts = [b.numbers(column) for b in blocks]
+        values = np.concatenate([p[0] for p in parts])
+        wrong = [(b, i, x) for b, p in zip(blocks, parts, strict=True) for i, x in p[1].items()]
+        if wrong:
+            block, i, seen = wrong[0]
+            text = f"saw {seen!r}, expected {number_words(seen, block.decimal)}"
+            problems.append(Problem(str(table.path), f"{table.unit} {block.places[i]}", column, column, text))
+            continue
+        made = _trimmed(table, settings, column, "", places, values, time)
+        (found if isinstance(made, History) else problems).append(made)  # type: ignore[arg-type]
+    return Sales(tuple(found), tuple(problems), period, offset_of(blocks[-1].texts(date)[-1]))
+
+
+def _looks_long(table: Table, names: Columns, date: str) -> InputError:
+    """Dates that come again: a row per series and date, under names that nobody told us."""
+    return InputError(
+        str(table.path), f"columns {', '.join(table.columns[:8])}, and dates that come again in {date!r}",
+        f"columns {names.series!r} and {names.demand!r} where a date has several rows", hint=column_hint(table, names),
+    )  # fmt: skip
+
+
+def _trimmed(
+    table: Table, settings: Settings, name: str, place: str, columns: list[str], values: Floats, time: Any
+) -> History | Problem:
+    """A series from its first value on; gaps after it are refused or without demand."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return Problem(str(table.path), place, "", name, "saw no values, expected demand")
+    begin = int(np.argmax(known))
+    y, rest = values[begin:].copy(), known[begin:]
+    if not rest.all():
+        if settings.columns.gaps != "zero":
+            at = columns[begin + int(np.argmin(rest))]
+            text = "saw nothing, expected a number (columns.gaps = 'zero' counts it as no demand)"
+            return Problem(str(table.path), place, at, name, text)
+        y[~rest] = 0.0
+    if not (np.abs(y) <= 1e15).all():
+        return Problem(str(table.path), place, "", name, "saw an infinite or huge value, expected numbers within 1e15")
+    dated = np.issubdtype(time.dtype, np.datetime64)
+    return History(name, y, time[begin] if dated else None, time[-1] if dated else None)
+
+
+def ended_early(sales: Sales) -> Iterator[tuple[History, Any]]:
+    """Series that end before the others do, with the end that most have."""
+    ends = [h.last for h in sales.histories if h.last is not None]
+    if not ends:
+        return
+    newest = max(ends)
+    for h in sales.histories:
+        if h.last != newest:
+            yield h, newest

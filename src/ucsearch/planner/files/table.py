@@ -1,0 +1,500 @@
+"""CSV and Parquet files as blocks of rows, read with every problem named by file, row and column, written whole or not
+at all; and files that must not be written over.
+
+CSV is read and written with the standard library, so that a bare installation can use it; Parquet needs pyarrow.
+Rows are counted as a person does: lines of a CSV file (the header is line 1), rows of a Parquet file from 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import DataError, InputError
+from ucsearch.planner.files.numbers import Decimal, parse_numbers, sniff_decimal
+from ucsearch.planner.files.text import BROKEN, TEXTS, broken, is_packed, open_text
+from ucsearch.records.files import DATABASE, log_at, whole_file
+
+__all__ = [
+    "Block",
+    "Problem",
+    "Table",
+    "check_writable",
+    "is_parquet",
+    "open_table",
+    "pyarrow_parquet",
+    "refuse_overwriting",
+    "regrouped",
+    "whole_series",
+    "write_table",
+]
+
+
+Floats = NDArray[np.float64]
+_CSV_ROWS = 20_000
+_LONGEST = 1 << 26  # characters of a header
+_PIECE = 1 << 22  # characters that are looked at together
+_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+_CELLS = 1_500_000  # of a Parquet batch: bounds its memory
+_MOST_ROWS = 200_000  # of a Parquet batch: names become texts of their own
+_REGROUPED = 40_000_000  # cells of a file whose rows are put together in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a file, and where. `series` is "" when it concerns the whole file."""
+
+    file: str
+    place: str  # "line 17", "row 16" or ""
+    column: str
+    series: str
+    text: str  # what was seen and what was expected
+    refuses: bool = True  # False: reported, but nothing is refused for it
+
+    def __str__(self) -> str:
+        parts = [self.file, self.place, f"column {self.column}" if self.column else ""]
+        parts.append(f"series {self.series}" if self.series else "")
+        return f"{', '.join(p for p in parts if p)}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some consecutive rows: `cells` holds texts (CSV) or Arrow arrays (Parquet) by column."""
+
+    first: int  # index of its first row in the file, from 0
+    places: NDArray[np.int64]  # (n,) line or row numbers
+    cells: Mapping[str, Any]
+    ragged: Mapping[int, int] = field(default_factory=dict)  # place -> cells seen, where their number is wrong
+    decimal: Decimal | None = "."  # of texts; None: commas in it could be either
+    plain: Mapping[str, Floats] = field(default_factory=dict)  # (n,) columns that were numbers before they were texts
+
+    def __len__(self) -> int:
+        return int(self.places.size)
+
+    def texts(self, column: str) -> list[str]:
+        """(n,) values as texts, "" where there is none."""
+        cells = self.cells[column]
+        if isinstance(cells, list):
+            return [x.strip() for x in cells]
+        import pyarrow as pa
+
+        if not pa.types.is_string(cells.type):
+            try:
+                cells = cells.cast(pa.string())
+            except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+                raise DataError(f"column {column}: saw {cells.type}, expected numbers or texts") from error
+        return ["" if x is None else x.strip() for x in cells.to_pylist()]
+
+    def numbers(self, column: str) -> tuple[Floats, dict[int, str]]:
+        """(n,) values, NaN where there is none, and by index the texts that are no numbers (NaN too)."""
+        if (known := self.plain.get(column)) is not None:
+            return known.copy(), {}
+        cells = self.cells[column]
+        if not isinstance(cells, list):
+            import pyarrow as pa
+
+            kind = cells.type
+            if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+                values = cells.cast(pa.float64(), safe=False)
+                return np.array(values.to_numpy(zero_copy_only=False), dtype=np.float64), {}
+            if pa.types.is_null(kind):
+                return np.full(len(cells), np.nan), {}
+        return parse_numbers(self.texts(column), self.decimal)
+
+    def put(self, column: str, out: Floats) -> None:
+        """The same values into `out` (n,), without a copy in between where the cells are floats."""
+        cells = self.cells[column]
+        if not isinstance(cells, list) and str(cells.type) in ("float", "double") and not cells.null_count:
+            out[:] = cells.to_numpy(zero_copy_only=True)
+        else:
+            out[:] = self.numbers(column)[0]
+
+    def part(self, lo: int, hi: int) -> Block:
+        cells = {
+            name: x[lo:hi] if isinstance(x, list) else x.slice(lo, max(0, hi - lo)) for name, x in self.cells.items()
+        }
+        return Block(self.first + lo, self.places[lo:hi], cells, self.ragged, self.decimal)
+
+    def then(self, other: Block) -> Block:
+        """This block's rows followed by those of `other`."""
+        if not len(self):
+            return other
+        return _joined([self, other])
+
+    def take(self, rows: NDArray[np.int64]) -> Block:
+        """Those rows, in that order."""
+        cells = {
+            n: [x[i] for i in rows.tolist()] if isinstance(x, list) else x.take(rows) for n, x in self.cells.items()
+        }
+        return Block(0, self.places[rows], cells, self.ragged, self.decimal)
+
+
+def _joined(blocks: Sequence[Block]) -> Block:
+    """The rows of all of them, one after the other."""
+    ragged = {place: count for b in blocks for place, count in b.ragged.items()}
+    cells = {name: _join([b.cells[name] for b in blocks]) for name in blocks[0].cells}
+    return Block(blocks[0].first, np.concatenate([b.places for b in blocks]), cells, ragged, blocks[0].decimal)
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], list):
+        return [x for part in parts for x in part]
+    import pyarrow as pa
+
+    return pa.concat_arrays(parts)
+
+
+class Table(Protocol):
+    """A file with named columns."""
+
+    path: Path
+    columns: tuple[str, ...]
+    unit: str  # "line" or "row"
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        """The rows from index `start` on, those columns only."""
+        ...
+
+
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+
+
+def is_parquet(path: str | Path) -> bool:
+    """By the file's ending; anything but .parquet, .pq and .csv is refused."""
+    ending = Path(path).suffix.lower()
+    if ending in (".parquet", ".pq"):
+        return True
+    if ending in TEXTS:
+        return False
+    hint = "Save the sheet as CSV UTF-8 in your spreadsheet." if ending in _SHEETS else ""
+    hint = "A packed table is called .csv.gz." if ending in (".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst") else hint
+    raise InputError(str(path), f"the ending {ending!r}", "a file called .csv or .parquet", hint=hint)
+
+
+def pyarrow_parquet(path: str | Path) -> Any:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise DataError(f"{path}: Parquet needs pyarrow: pip install 'ucsearch[io]'") from error
+    return pq
+
+
+def open_table(path: str | Path, decimal: Literal["auto", ".", ","] = "auto") -> Table:
+    """Look at a file's header; its rows are read when asked for. `decimal`: how its numbers are written."""
+    packed = is_packed(Path(path))
+    table: Table = _Parquet(Path(path)) if not packed and is_parquet(path) else _Csv(Path(path), decimal)
+    seen: set[str] = set()
+    for name in table.columns:
+        if name in seen:
+            seen_twice = f"the column {name!r} occurs twice" if name else "two columns have no name"
+            hint = "" if name else "; expected column names in line 1 (no title above them)"
+            raise DataError(f"{path}: {seen_twice}{hint}")
+        seen.add(name)
+    return table
+
+
+class _Csv:
+    unit = "line"
+
+    def __init__(self, path: Path, decimal: Literal["auto", ".", ","] = "auto") -> None:
+        self.path = path
+        self.above = 0  # lines above the header
+        try:
+            with open_text(path) as file:
+                head = file.readline(_LONGEST)
+                if (said := _SEPARATOR.fullmatch(head)) is not None:  # a spreadsheet's own way to say it
+                    self.above, head = 1, file.readline(_LONGEST)
+                # A sheet saved in some countries has semicolons.
+                self.delimiter = max(",;\t|", key=head.count) if said is None else said[1]
+                self._header(head)
+                self.decimal: Decimal | None = (
+                    sniff_decimal(iter(lambda: file.readlines(_PIECE), []), self.delimiter)
+                    if decimal == "auto"
+                    else decimal
+                )
+        except (*BROKEN, UnicodeError) as error:
+            raise broken(path, error) from error
+
+    def _header(self, head: str) -> None:
+        if len(head) == _LONGEST:
+            raise DataError(f"{self.path}: saw a first line of more than {_LONGEST >> 20} MB, expected column names")
+        names = [x.strip() for x in next(csv.reader([head], delimiter=self.delimiter), [])]
+        while names and not names[-1]:
+            names.pop()  # separators at the end of each line
+        if not names:
+            raise DataError(f"{self.path}: saw no header, expected column names in line {self.above + 1}")
+        self.columns = tuple(names)
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        index = [self.columns.index(name) for name in columns]
+        width = len(self.columns)
+        try:
+            with open_text(self.path) as file:
+                reader = csv.reader(file, delimiter=self.delimiter)
+                for _ in range(self.above + 1):
+                    next(reader)
+                row = 0
+                cells: list[list[str]] = [[] for _ in index]
+                places: list[int] = []
+                ragged: dict[int, int] = {}
+                for line in reader:
+                    if not any(line):  # nothing, or separators alone below a sheet's last row
+                        continue
+                    if len(line) != width:
+                        if len(line) < width or any(line[width:]):
+                            ragged[reader.line_num] = len(line)
+                        line = (line + [""] * width)[:width]
+                    row += 1
+                    if row <= start:
+                        continue
+                    places.append(reader.line_num)
+                    for own, i in zip(cells, index, strict=True):
+                        own.append(line[i])
+                    if len(places) == _CSV_ROWS:
+                        yield _csv_block(row, places, columns, cells, ragged, self.decimal)
+                        cells, places, ragged = [[] for _ in index], [], {}
+                if places:
+                    yield _csv_block(row, places, columns, cells, ragged, self.decimal)
+        except (*BROKEN, UnicodeError) as error:
+            raise broken(self.path, error) from error
+        except csv.Error as error:
+            raise DataError(f"{self.path}: cannot be read ({error})") from error
+
+
+def _csv_block(
+    row: int,
+    places: list[int],
+    columns: Sequence[str],
+    cells: list[list[str]],
+    ragged: dict[int, int],
+    decimal: Decimal | None,
+) -> Block:
+    found = dict(zip(columns, cells, strict=True))
+    return Block(row - len(places), np.array(places, np.int64), found, ragged, decimal)
+
+
+class _Parquet:
+    unit = "row"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._open() as file:
+            self.columns = tuple(file.schema_arrow.names)
+            self.group_rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+
+    def _open(self) -> Any:
+        pq = pyarrow_parquet(self.path)
+        try:
+            return pq.ParquetFile(self.path)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.path}: not a readable Parquet file ({error})") from error
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        groups, skipped = list(range(len(self.group_rows))), 0
+        while groups and skipped + self.group_rows[groups[0]] <= start:
+            skipped += self.group_rows[groups.pop(0)]
+        size = min(_MOST_ROWS, max(1_000, _CELLS // max(1, len(columns))))
+        at = skipped
+        with self._open() as file:
+            for batch in self._batches(file, size, groups, columns):
+                lo = max(0, start - at)
+                rows = np.arange(at + lo, at + batch.num_rows, dtype=np.int64)
+                if rows.size:
+                    cells = {name: batch.column(i).slice(lo) for i, name in enumerate(batch.schema.names)}
+                    yield Block(at + lo, rows + 1, cells)
+                at += batch.num_rows
+
+    def _batches(self, file: Any, size: int, groups: list[int], columns: Sequence[str]) -> Iterator[Any]:
+        if missing := [name for name in columns if name not in self.columns]:
+            raise DataError(f"{self.path}: column {missing[0]}: missing; saw columns {', '.join(self.columns[:12])}")
+        try:
+            # A reader keeps something of every group that it has read, so each gets as few as fill a batch.
+            while groups:
+                own, rows = [], 0
+                while groups and rows < size:
+                    own.append(groups.pop(0))
+                    rows += self.group_rows[own[-1]]
+                yield from file.iter_batches(size, row_groups=own, columns=list(columns))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.path}: cannot be read ({' '.join(str(error).split())})") from error
+
+
+def whole_series(
+    table: Table, columns: Sequence[str], series: str, start: int = 0
+) -> Iterator[tuple[Block, list[str]]]:
+    """Blocks cut where a series ends, with the series of each row; rows of one series are in one block."""
+    rest: Block | None = None
+    for block in table.blocks(columns, start):
+        joined = block if rest is None else rest.then(block)
+        names = joined.texts(series)
+        cut = len(names)
+        while cut > 0 and names[cut - 1] == names[-1]:
+            cut -= 1
+        if cut:
+            yield joined.part(0, cut), names[:cut]
+        rest = joined.part(cut, len(names))
+    if rest is not None and len(rest):
+        yield rest, rest.texts(series)
+
+
+class _Regrouped:
+    """A table whose rows are put together by series, as if it had been written so; places stay those of the file."""
+
+    def __init__(self, table: Table, series: str) -> None:
+        self.table, self.path, self.columns, self.unit = table, table.path, table.columns, table.unit
+        names: dict[str, int] = {}
+        numbers = [names.setdefault(x, len(names)) for block in table.blocks([series]) for x in block.texts(series)]
+        self.order: NDArray[np.int64] = np.argsort(np.array(numbers, np.int64), kind="stable")
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        if self.order.size * len(columns) > _REGROUPED:
+            seen = f"{self.order.size} rows of {len(columns)} columns whose series lie apart"
+            raise InputError(
+                str(self.path), seen, "a file sorted by series, because this one is too large to sort here"
+            )
+        parts = list(self.table.blocks(columns))
+        if not parts:
+            return
+        ordered = _joined(parts).take(self.order)
+        for lo in range(start, len(ordered), _CSV_ROWS):
+            yield ordered.part(lo, min(lo + _CSV_ROWS, len(ordered)))
+
+
+def regrouped(table: Table, series: str) -> Table:
+    """The same rows with those of a series together, series by first appearance, order within a series kept."""
+    return _Regrouped(table, series)
+
+
+_ROW_GROUP = 50_000
+_DIGITS = 12  # of a number that a person looks at
+_PACKED = 5_000  # rows turned into Arrow at a time; a divisor of the row group
+Rows = Iterator[Sequence[Any]]
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse a table that could not be written, before any work is done for it."""
+    place = Path(path)
+    if place.is_dir():
+        raise InputError(str(path), "a folder", "the name of a file")
+    if not place.parent.is_dir():
+        raise InputError(str(path), f"no folder {place.parent}", "a folder that is there")
+    if not os.access(place.parent, os.W_OK):
+        raise InputError(str(path), f"a folder that cannot be written to, {place.parent}", "another one")
+    if is_parquet(path):
+        pyarrow_parquet(path)
+
+
+def refuse_overwriting(
+    outputs: Mapping[str, str | Path | None], inputs: Mapping[str, str | Path | None], *,
+    logs: Mapping[str, str | Path | None] | None = None,
+) -> None:  # fmt: skip
+    """Before anything is read: no file that is written may be one that is read, a log or a part of one, or be written
+    twice. `logs` are added to, and may be no other file either. Names are for the message. One file under two names (a
+    link of either kind, another spelling) is still one file."""
+    seen: list[tuple[str, Path]] = [(name, Path(path)) for name, path in inputs.items() if path is not None]
+    added = {name: path for name, path in (logs or {}).items() if path is not None}
+    for name, given in (*added.items(), *outputs.items()):
+        if given is None:
+            continue
+        path = Path(given)
+        for other_name, other in seen:
+            if _same_file(path, other):
+                raise InputError(name, str(path), f"another file than {other_name} ({other}), which it would replace")
+        found = log_at(path)
+        if found and not (name in added and found == DATABASE):
+            raise InputError(name, f"{path}, {found}", "another file, because no output replaces a log")
+        seen.append((name, path))
+
+
+def _same_file(a: Path, b: Path) -> bool:
+    try:
+        if os.path.samefile(a, b):
+            return True
+    except OSError:  # one of them is not there yet
+        pass
+    try:
+        return os.path.normcase(a.resolve()) == os.path.normcase(b.resolve())
+    except (OSError, RuntimeError):
+        return os.path.normcase(a.absolute()) == os.path.normcase(b.absolute())
+
+
+def write_table(
+    path: str | Path, columns: Mapping[str, type], rows: Callable[[], Rows], *, for_people: bool = False
+) -> int:
+    """Write rows of str, float and int, whole or not at all; None and NaN are empty. Equal rows, equal bytes. CSV
+    `for_people` has twelve digits: -1.235, not -1.2349999999999999, which is the same number to a store or a purse.
+    What is read back to plan on, and Parquet, has them all."""
+    check_writable(path)
+    with whole_file(path) as file:
+        return (
+            _write_parquet(file, columns, rows()) if is_parquet(path) else _write_csv(file, columns, rows(), for_people)
+        )
+
+
+def _write_csv(file: Any, columns: Mapping[str, type], rows: Rows, for_people: bool) -> int:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    count = 0
+    for row in rows:
+        writer.writerow([_csv_cell(x, for_people) for x in row])
+        count += 1
+    text.flush()
+    text.detach()
+    return count
+
+
+def _csv_cell(value: Any, for_people: bool) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float):
+        text = repr(value)
+        if for_people and len(text) > _DIGITS:
+            text = repr(float(f"{value:.{_DIGITS}g}"))
+        return text.removesuffix(".0")
+    return str(value)
+
+
+def _write_parquet(file: Any, columns: Mapping[str, type], rows: Rows) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+    count = 0
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        batch: list[Sequence[Any]] = []
+        held: list[Any] = []  # of the row group that is being filled: Arrow takes a fraction of Python's memory
+
+        def pack() -> None:
+            parts = zip(*batch, strict=True) if batch else [()] * len(columns)
+            arrays = [pa.array(x, kind, from_pandas=True) for x, kind in zip(parts, schema.types, strict=True)]
+            held.append(pa.Table.from_arrays(arrays, schema=schema))
+            batch.clear()
+
+        def flush() -> None:
+            writer.write_table(pa.concat_tables(held).combine_chunks(), row_group_size=_ROW_GROUP)
+            held.clear()
+
+        for row in rows:
+            batch.append(row)
+            count += 1
+            if len(batch) == _PACKED:
+                pack()
+            if count % _ROW_GROUP == 0:
+                flush()
+        if batch or not count:
+            pack()
+        if held:
+            flush()
+    return count

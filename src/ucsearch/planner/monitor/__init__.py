@@ -1,0 +1,1 @@
+"""Are the forecasts of a log still right?"""

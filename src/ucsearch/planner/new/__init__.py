@@ -1,0 +1,1 @@
+"""Sample settings and files for a start."""

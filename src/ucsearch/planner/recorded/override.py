@@ -1,0 +1,126 @@
+"""A person's order in place of a recorded decision's: by series, in units ordered, judged by the task's rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ucsearch.errors import InputError, RecordError
+from ucsearch.formatting import figure
+from ucsearch.planner.decide.states import ORDERING_TASK
+from ucsearch.planner.files.numbers import Decimal, read_number
+from ucsearch.planner.recorded.limits import action_words
+from ucsearch.planner.recorded.problem import find_decision
+from ucsearch.records.entries import Row, RowOf
+from ucsearch.records.log import AuditLog
+from ucsearch.records.overrides import NotAllowed, RecordedInputs, built_in_task, read_action, recorded_inputs
+from ucsearch.scale.segments.files import folder_of
+from ucsearch.scale.segments.reader import SegmentReader, row_proof
+from ucsearch.task import Task
+from ucsearch.tasks.inventory import rules
+
+__all__ = ["Overridden", "override_decision"]
+
+_CLOSE = 1e-9  # relative: a level minus a stock is rarely the quantity to the last digit
+
+
+class Overridden(NamedTuple):
+    """What was written."""
+
+    seq: int
+    id: str
+    row: Row  # the decision
+    record: dict[str, Any]  # of the override
+    order: float | None  # units, where an action and what it orders are two numbers
+    beyond: float | None = None  # the largest action that was offered, where this one is larger; or the smallest
+
+
+def override_decision(
+    log: str | Path, decision: str, *, who: str, why: str, clock: Callable[[], datetime],
+    action: str | None = None, quantity: str | None = None, task: Task | None = None, force: bool = False,
+    decimal: Decimal | None = None,
+) -> Overridden:  # fmt: skip
+    """Replace what the newest decision or refusal of a series (or an id) sends: by an `action` of the task or its
+    label, by a `quantity` in units ordered, or, with neither, withdraw earlier replacements. `NotAllowed` says which
+    limit is in the way and what is allowed; nothing is recorded then, unless `force` is given. `decimal` is how numbers
+    are written; None refuses those that can be read in two ways."""
+    with SegmentReader(log) as reader:  # a reader first: it never creates a log where none was
+        row = find_decision(reader, decision)
+        sealed, of = reader.segment_of(row), None
+    record = row.record
+    if sealed is not None:
+        of = RowOf(record, row_proof(folder_of(Path(log), sealed.run), sealed, record["series"]))
+    found = built_in_task(record.get("task", {})) if task is None else task
+    taken: float | str | None = None
+    inputs: RecordedInputs | None = None
+    by_units = False
+    if action is not None or quantity is not None:
+        if "inputs" not in record:
+            raise RecordError(
+                f"entry {row.seq}: the state could not be used, so the rules cannot be asked; mend its row in the "
+                "states file (the column `problem` of the decisions says what) and decide again"
+            )
+        if found is None:
+            raise RecordError("the recorded task is not one of this package; name it with --task")
+        inputs = recorded_inputs(record, found)
+        text = action or quantity or ""
+        given = read_action(text, inputs.labels, inputs.actions, read_number(text, "override.action", decimal))
+        by_units = quantity is not None and found.name == ORDERING_TASK and not isinstance(given, str)
+        taken = _ordering(inputs, found, float(given)) if by_units else given
+    try:
+        with AuditLog(log, clock=clock) as writer:
+            entry = writer.override(row.seq, task=found, who=who, why=why, action=taken, of=of, force=force)
+            made = writer.get(entry.seq).record
+    except NotAllowed as error:
+        if inputs is None or found is None or isinstance(taken, str) or taken is None:
+            raise
+        raise _told(error, inputs, found, taken, by_units) from error
+    order = _size(inputs, found, made["action"]) if inputs is not None and found is not None else None
+    offered = [] if inputs is None else [a for a in inputs.actions if a is not None]
+    sent, beyond = made["action"], None
+    if offered and isinstance(sent, int | float):
+        nearest = min(max(sent, min(offered)), max(offered))
+        beyond = None if nearest == sent else nearest
+    return Overridden(entry.seq, entry.id, row, made, order, beyond)
+
+
+def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, by_units: bool) -> NotAllowed:
+    """The refusal with the limits in the way; and what is allowed, as units where it was asked in units."""
+    words = action_words(task, inputs.state, inputs.params, action)
+    what, feasible = figure(action), error.feasible
+    if by_units:
+        what = f"an order of {figure(_size(inputs, task, action) or 0.0)}"
+        sizes = {n: _size(inputs, task, a) for a, n in zip(inputs.actions, inputs.labels, strict=True)}
+        feasible = tuple(dict.fromkeys(figure(sizes[n] or 0.0) for n in feasible))
+    problem = f"{what} breaks the rules of {task.name!r}: {words}" if words else error.problem
+    return NotAllowed(problem, feasible)
+
+
+def _size(inputs: RecordedInputs, task: Task, action: Any) -> float | None:
+    if task.name != ORDERING_TASK or not isinstance(action, int | float):
+        return None
+    return float(rules.ordered(inputs.state, float(action), inputs.params))
+
+
+def _ordering(inputs: RecordedInputs, task: Task, quantity: float) -> float:
+    """The action that orders so many units: one of the grid where there is one."""
+    if not 0.0 <= quantity < math.inf:
+        raise InputError("QUANTITY", figure(quantity), "units to order, at least 0")
+    for a in inputs.actions:
+        if a is not None and _size(inputs, task, a) == quantity:
+            return a
+    level = inputs.params.by_level != 0.0
+    action = quantity + rules.position_of(inputs.state) if level else quantity
+    order = float(rules.ordered(inputs.state, action, inputs.params))
+    if not math.isclose(order, quantity, rel_tol=_CLOSE, abs_tol=0.0):
+        least, pack = inputs.params.minimum_order, inputs.params.case_pack
+        why = [f"the minimum order is {figure(least)}"] if quantity < least else []
+        why += [f"packs hold {figure(pack)}"] if pack > 0.0 else []
+        raise InputError(
+            "QUANTITY", figure(quantity), f"what can be ordered: {figure(order)} is the next",
+            hint=f"{' and '.join(why) or 'It would be rounded'}.".capitalize(),
+        )  # fmt: skip
+    return action

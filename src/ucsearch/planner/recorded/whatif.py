@@ -1,0 +1,522 @@
+"""`ucsearch whatif`: a recorded decision, decided again with some numbers changed, beside the original.
+
+State, forecast, policy and gate are those of the record; order sizes that were fitted to the series are fitted again.
+Nothing is written to the log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.decision.decision import Decision
+from ucsearch.decision.view import label_of, score_of
+from ucsearch.errors import InputError, RecordError, UCSearchError
+from ucsearch.formatting import figure
+from ucsearch.planner.decide.lead_times import is_followed, needs_cycles, with_cycles
+from ucsearch.planner.decide.rows import judged_steps, order_size, plan_orders, sentence_in
+from ucsearch.planner.decide.sizes import fitted_sizes
+from ucsearch.planner.decide.states import ORDERING_TASK, in_packs, state_columns
+from ucsearch.planner.files.columns import like
+from ucsearch.planner.recorded.explain import plain
+from ucsearch.planner.recorded.limits import asked_of, blocked_words, is_blocked
+from ucsearch.planner.recorded.problem import Asked, asked_again, find_decision, refused_words
+from ucsearch.planner.settings import Settings
+from ucsearch.records.overrides import built_in_task
+from ucsearch.scale.segments.reader import SegmentReader
+from ucsearch.task import Task
+from ucsearch.tasks.checks import NO_LIMIT
+from ucsearch.tasks.registry import named_config
+from ucsearch.trace import Trace
+
+__all__ = [
+    "DECIDE_ANEW",
+    "FOLLOWED",
+    "KEPT",
+    "Fitted",
+    "Sizes",
+    "WhatIf",
+    "followed",
+    "how_fitted",
+    "lengths_of",
+    "other_lead_time",
+    "other_lengths",
+    "parse_changes",
+    "state_names",
+    "state_value",
+    "what_if",
+    "with_value",
+]
+
+
+_SHAPES = ("orders", "order_sizes", "changes", "doses", "powers")  # they give the recorded actions their meaning
+_SHOWN = 8  # steps of a plan
+_PACKS = ("minimum_order", "case_pack")  # orders offered are rounded to them
+_PROBES: tuple[Any, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 7.0, 0, 1, 2, 3, None)  # to see which params a setting moves
+
+
+class Set(NamedTuple):
+    """One change, with both values as people read them."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WhatIf:
+    """A decision and what it would have been."""
+
+    series: str
+    changes: tuple[Set, ...]
+    recorded: Decision
+    other: Decision
+    notes: tuple[str, ...]
+    units: str
+    money: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether something else would leave."""
+        return (self.recorded.outcome, _order(self.recorded)) != (self.other.outcome, _order(self.other))
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """(figure, recorded, what if)."""
+        both = (self.recorded, self.other)
+        money = f" [{self.money}]" if self.money else ""
+        figures = {
+            "outcome": [d.outcome.value for d in both],
+            "reason": [d.reason.value for d in both],
+            "action": [label_of(d) for d in both],
+            f"order [{self.units}]": [_number(order_size(d)) for d in both],
+            f"expected score{money}": [_number(score_of(d)) for d in both],
+            f"may lose at most{money}": [_number(d.regret_bound) for d in both],
+            "plan": [_steps(plan_orders(d)[: judged_steps(d)]) for d in both],
+        }
+        return [(name, *found) for name, (a, b) in figures.items() if (found := (a, b)) != ("", "")]
+
+    def text(self) -> str:
+        changes = ", ".join(f"{c.name} = {c.after} (was {c.before})" for c in self.changes)
+        rows = [("", "recorded", "what if"), *self.rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(2)]
+        table = [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows]
+        lines = [f"{self.series}: what if {changes}?", "", *table, "", self.sentence(), *self.notes]
+        return "\n".join(map(plain, [*lines, "Nothing was written to the log."]))
+
+    def sentence(self) -> str:
+        """What changes, in words."""
+        a, b = self.recorded, self.other
+        if not self.changed:
+            text = f"The same would leave: {label_of(a) or 'nothing'}."
+        else:
+            text = f"Instead of {label_of(a) or 'nothing'} ({a.outcome.value}), {label_of(b) or 'nothing'} "
+            text += f"would leave ({b.outcome.value})."
+        old, new = score_of(a), score_of(b)
+        if old is not None and new is not None and old != new and FOLLOWED not in self.notes:
+            word, unit = ("better" if new > old else "worse"), f" {self.money}" if self.money else ""
+            text += f" The expected score is {figure(abs(new - old))}{unit} {word}."
+        if not b.released:
+            text += f" {sentence_in(b, self.money)}"
+        if is_blocked(b) and (words := blocked_words(asked_of(b))):
+            text += f" What binds: {words}."
+        return text
+
+
+def parse_changes(texts: Sequence[str]) -> dict[str, str]:
+    """`name=value` as typed, each name once."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        name, value = name.strip(), value.strip()
+        if not sign or not name or not value:
+            raise InputError("--set", repr(text), "NAME=VALUE, such as capacity=500")
+        if name in found:
+            raise InputError("--set", f"{name} twice", "each name once")
+        found[name] = value
+    if not found:
+        raise InputError("--set", "nothing", "at least one NAME=VALUE, such as capacity=500")
+    return found
+
+
+def what_if(
+    log: str | Path, series: str, changes: Mapping[str, str], *, settings: Settings | None = None,
+    task: Task | None = None,
+) -> WhatIf:  # fmt: skip
+    """Decide the newest decision of a series again with `changes`, by the names of settings and states files. `task`
+    is needed where the recorded one is not of this package; its own parameters are then named as they are."""
+    with SegmentReader(log) as reader:
+        row = find_decision(reader, series)
+        record = row.record
+        if record.get("kind") == "refusal":
+            raise RecordError(f"entry {row.seq} is a refusal: {refused_words(record)}")
+        rules = task or built_in_task(record.get("task", {}))
+        if rules is None:
+            raise RecordError("the recorded task is not one of this package; name it with --task")
+        asked = asked_again(reader, row, rules)
+    config = None if task is not None else _config(record["task"]["object"], asked)
+    rounding = None if settings is None else settings.actions.round_to
+    other, told, notes = _changed(asked, config, changes, rounding)
+    before = asked.decide()
+    if before.outcome.value != record["outcome"]["outcome"]:
+        notes.insert(0, f"Note: decided again without changes it is {before.outcome.value}, not as recorded.")
+    return WhatIf(
+        record["series"] or row.id[:12], tuple(told), before, other.decide(), tuple(notes),
+        settings.units if settings is not None else "units",
+        settings.currency if settings is not None and settings.currency else "",
+    )  # fmt: skip
+
+
+# -------------------------------------------------------------------- changes
+
+
+def _config(address: str, asked: Asked) -> Any:
+    """The built-in task's record of parameters, with the recorded numbers as far as they have the same name."""
+    try:
+        config = named_config(address.partition(":")[2])
+    except AttributeError:
+        return None
+    numbers = state_columns(config).numbers
+    known = {}
+    for name, kind in numbers.items():
+        value = getattr(asked.params, _field_of(config, name), None)
+        if isinstance(value, float):
+            known[name] = None if value >= NO_LIMIT else int(value) if kind is int else value
+    for name, value in known.items():
+        try:
+            config = dataclasses.replace(config, **{name: value})
+        except InputError:  # none is not a value of every parameter
+            continue
+    return config
+
+
+def _field_of(config: Any, name: str) -> str:
+    """The field of params that holds a setting as it is, whatever it is called there (minimum_up_time: minimum_up)."""
+    fields = config.params()._fields
+    if name in fields:
+        return name
+    try:
+        seen = {probe: dataclasses.replace(config, **{name: probe}).params() for probe in (2, 3)}
+    except (UCSearchError, TypeError):
+        return name
+    return next((f for f in fields if all(getattr(p, f) == float(probe) for probe, p in seen.items())), name)
+
+
+def _changed(
+    asked: Asked, config: Any, changes: Mapping[str, str], rounding: float | None
+) -> tuple[Asked, list[Set], list[str]]:
+    params = asked.params
+    told: list[Set] = []
+    notes: list[str] = []
+    fields = {} if params is None else params._asdict()
+    parameters: dict[str, Any] = {}
+    columns = None if config is None else state_columns(config)
+    names = state_names(asked.state)
+    ours = [*names, *(fields if columns is None else (*columns.numbers, *columns.words))]
+    state = asked.state
+    for name, text in changes.items():
+        known = columns is not None and (name in columns.numbers or name in columns.words)
+        if known or (columns is None and isinstance(fields.get(name), float)):
+            parameters[name] = _value(name, text, columns)
+        elif name in names:
+            before, after = state_value(state, names[name]), _real(name, text)
+            owed = names[name][0] == "on_hand" and getattr(params, "backorders", 0.0) != 0.0
+            if asked.task.name == ORDERING_TASK and after < 0.0 and not owed:
+                raise InputError("--set", f"{name}={text}", "at least 0")
+            state = with_value(state, names[name], after)
+            told.append(Set(name, figure(before), figure(state_value(state, names[name]))))
+        else:
+            close = like(name, ours)
+            hint = f"Did you mean {' or '.join(close)}?" if close else ""
+            raise InputError("--set", name, f"one of {', '.join(ours)}", hint=hint)
+    if not parameters:
+        return asked.changed(state=state), told, notes
+    if config is None:
+        told += [Set(k, figure(fields[k]), figure(v)) for k, v in parameters.items()]
+        return asked.changed(state=state, params=params._replace(**parameters)), told, notes
+    shape = next((k for k in parameters if k in _SHAPES), None)
+    if shape is not None:
+        raise InputError(
+            "--set", shape, "another parameter", hint=f"It gives the recorded actions their meaning. {DECIDE_ANEW}"
+        )
+    ordering = asked.task.name == ORDERING_TASK
+    fitted = how_fitted(asked, config, rounding) if ordering else None
+    other = dataclasses.replace(config, **parameters)
+    if fitted is not None and needs_cycles(other, asked.policy):
+        other = with_cycles(other, fitted.lots)
+        fitted = fitted._replace(lots=len(other.order_sizes) - 1)
+    told += [Set(k, _said(getattr(config, k)), _said(getattr(other, k))) for k in parameters]
+    if "lead_time" in parameters and ordering:
+        state, more = other_lead_time(state, int(config.lead_time), int(other.lead_time))
+        notes += more
+        steps = asked.trace.horizon if other.task().continuations else asked.policy.depth
+        if other.lead_time >= steps:
+            notes.append(f"An order arrives after the {steps} planned steps, so no plan sees a use for it.")
+    task = other.task()
+    if task.state is not asked.task.state:
+        raise InputError(
+            "--set", ", ".join(parameters), "parameters that leave the state's fields as they are",
+            hint="A previous plan to keep cannot be added to, or taken from, a recorded decision.",
+        )  # fmt: skip
+    if not ordering and (lengths := dict(lengths_of(other).items() - lengths_of(config).items())):
+        state, more = other_lengths(state, lengths, ", ".join(parameters))
+        notes += more
+    moved = {name: _moved(config, other, name) for name in parameters}
+    regridded = _regridded(asked, config, other)
+    for name, found in moved.items():
+        if not found and not regridded and task.functions() == asked.task.functions():
+            hint = (
+                f"What is left of it is the state's: --set allowance={figure(parameters[name])}."
+                if name == "change_budget"
+                else DECIDE_ANEW
+            )
+            raise InputError("--set", name, "a parameter that a recorded decision depends on", hint=hint)
+    changed = params._replace(**{field: value for found in moved.values() for field, value in found.items()})
+    if is_followed(other) and not is_followed(config):
+        changed = other.params()._replace(**changed._asdict())
+    changed = changed._replace(**_from_forecast(config, other, asked, params, changed))
+    if regridded:
+        changed = changed._replace(grid=other.params().grid)
+        told = [one._replace(before="as recorded") if one.before == "none" else one for one in told]
+        notes.append("What may be chosen is another list now; the rest is as recorded.")
+        return asked.changed(task=task, state=state, params=changed, actions=np.array(task.actions)), told, notes
+    if fitted is None and len(asked.actions) != len(task.actions):
+        expected = "parameters that leave the actions as they are"
+        raise InputError("--set", ", ".join(parameters), expected, hint=DECIDE_ANEW)
+    if fitted is not None:
+        offer = fitted.again(asked.trace, other, changed)
+        if offer.grid != params.grid:
+            words = ", ".join(map(figure, dict.fromkeys(offer.grid)))
+            notes.append(f"The order sizes offered are fitted to these numbers: {words}.")
+        anew = asked.changed(trace=offer.trace, state=state, actions=offer.actions)
+        if is_followed(other) and not is_followed(config):
+            anew = followed(anew)
+            notes.append(FOLLOWED)
+        task, changed = _labelled(task, asked.task), changed._replace(grid=offer.grid)
+        return anew.changed(task=task, params=changed), told, notes
+    actions = asked.actions
+    if ordering:
+        notes.append(KEPT)
+    if ordering and not parameters.keys().isdisjoint(_PACKS):
+        placed, grid = in_packs(np.array([changed.grid]), changed)
+        changed, actions = changed._replace(grid=tuple(grid[0].tolist())), placed[0]
+    task = _labelled(task, asked.task)
+    return asked.changed(task=task, state=state, params=changed, actions=actions), told, notes
+
+
+def _regridded(asked: Asked, config: Any, other: Any) -> bool:
+    """Whether a setting changes what may be chosen, where that follows from the settings alone (a store's power)."""
+    before, after = tuple(config.task().actions), tuple(other.task().actions)
+    own = asked.task.name != ORDERING_TASK and tuple(asked.actions.tolist()) == before
+    return own and before != after and hasattr(asked.params, "grid")
+
+
+def _labelled(task: Task, recorded: Task) -> Task:
+    """The recorded task where its rules are the same: then it is compiled already."""
+    return recorded if task.functions() == recorded.functions() else task
+
+
+def _moved(config: Any, other: Any, name: str) -> dict[str, Any]:
+    """Which fields of params a setting stands for, with their new values."""
+    new, seen = other.params(), []
+    for probe in (*_PROBES, getattr(other, name), "lost", "backordered"):
+        try:
+            seen.append(dataclasses.replace(config, **{name: probe}).params())
+        except (UCSearchError, TypeError):
+            continue
+    fields = [f for f in config.params()._fields if f != "grid" and len({getattr(p, f) for p in seen}) > 1]
+    return {f: getattr(new, f) for f in fields}
+
+
+def _from_forecast(config: Any, other: Any, asked: Asked, old: Any, new: Any) -> dict[str, Any]:
+    """Columns that were derived from the forecast, derived again; one that was given stays."""
+    looks = getattr(config, "forecast_columns", None)
+    if looks is None:
+        return {}
+    empty = {"fallback_order": -1.0} if hasattr(old, "fallback_order") else {}
+    try:
+        derived = {k: v[0].tolist() for k, v in looks(asked.trace, old._replace(**empty)).items()}
+        again = {k: v[0].tolist() for k, v in other.forecast_columns(asked.trace, new._replace(**empty)).items()}
+    except (UCSearchError, TypeError, ValueError, IndexError):
+        return {}
+    # What was not derived before, because it was not needed, cannot have been given either.
+    same = {k for k in derived if np.allclose(derived[k], getattr(old, k), rtol=1e-9, atol=0.0)}
+    kept = {k: v for k, v in again.items() if k in same or k not in derived}
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()}
+
+
+# -------------------------------------------------------------------- values
+
+
+def _value(name: str, text: str, columns: Any) -> Any:
+    if columns is not None and name in columns.words:
+        return text
+    if text.lower() in ("none", "no"):
+        return None
+    number = _real(name, text)
+    if columns is not None and columns.numbers.get(name) is int:
+        if number != int(number):
+            raise InputError("--set", f"{name}={text}", "a whole number")
+        return int(number)
+    return number
+
+
+def _real(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError("--set", f"{name}={text}", "a finite number")
+    return number
+
+
+def _said(value: Any) -> str:
+    return "none" if value is None else figure(value) if isinstance(value, int | float) else str(value)
+
+
+def _steps(plan: Sequence[float]) -> str:
+    shown = ", ".join(figure(x) for x in plan[:_SHOWN])
+    return f"{shown}, ..." if len(plan) > _SHOWN else shown
+
+
+def _order(decision: Decision) -> float | None:
+    size = order_size(decision)
+    return decision.action if size is None else size
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or not math.isfinite(value) else figure(value)
+
+
+Floats = NDArray[np.float64]
+KEPT = "The order sizes offered are those of the record: they were given, not fitted to the series."
+FOLLOWED = (
+    "So long a lead time is planned by order cycles over whole members, to the end of the forecast; the two expected "
+    "scores stand for different numbers of periods."
+)
+_ROUNDING = (1.0, 0.0)  # of quantities, where no settings say: pieces, or none
+
+
+class Fitted(NamedTuple):
+    """How the recorded sizes were fitted."""
+
+    lots: int
+    step: float  # units that quantities are rounded to
+
+    def again(self, trace: Trace, config: Any, params: Any) -> Sizes:
+        unit, actions, grid = fitted_sizes(config, trace, params, self.lots, self.step)
+        if trace.declared.unit:
+            trace = trace.on_lattice(float(unit[0]), trace.declared.points)
+        return Sizes(actions[0], tuple(grid[0].tolist()), trace)
+
+
+class Sizes(NamedTuple):
+    """What is offered, and the forecast as it is then planned on."""
+
+    actions: Floats  # (m,) NaN where unavailable
+    grid: tuple[float, ...]
+    trace: Trace
+
+
+def how_fitted(asked: Asked, config: Any, round_to: float | None) -> Fitted | None:
+    """Nothing where the recorded sizes were not fitted to the series. `round_to`: what the settings say, if known."""
+    if not hasattr(config, "lots") or asked.params.by_level:
+        return None
+    for step in dict.fromkeys(_ROUNDING if round_to is None else (round_to, *_ROUNDING)):
+        found = Fitted(len(asked.params.grid) - 1, step)
+        sizes = found.again(asked.trace, config, asked.params)
+        if sizes.grid == asked.params.grid and sizes.trace.declared == asked.trace.declared:
+            return found
+    return None
+
+
+def followed(asked: Asked) -> Asked:
+    """As it is planned with a lead time that is too long for closed loop: whole members, one step that is searched."""
+    origin: Any = asked.trace.declared.origin or asked.trace.coupling
+    trace = asked.trace.declare(origin)
+    return asked.changed(trace=trace, policy=dataclasses.replace(asked.policy, mode="members", depth=1))
+
+
+DECIDE_ANEW = "Change it in the settings and decide again, with another --out and --log."
+_OPEN = "open_orders"  # what people call the pipeline
+
+
+def other_lead_time(state: Any, old: int, new: int) -> tuple[Any, list[str]]:
+    """Open orders keep the day they arrive; one that would arrive after a new order has no place and is refused."""
+    open_orders = list(state.pipeline[:old])
+    length = max(1, new)
+    if new == 0:
+        late, kept = [x for x in open_orders[1:] if x], (0.0,)
+        first = open_orders[0] if open_orders else 0.0
+        state = state._replace(on_hand=state.on_hand + first)
+    else:
+        late = [x for x in open_orders[new:] if x]
+        kept = tuple((open_orders + [0.0] * length)[:length])
+        first = 0.0
+    if late:
+        raise InputError(
+            "--set", f"lead_time={new}", f"a lead time of at least {_longest(open_orders)}",
+            hint=f"Open orders of {', '.join(figure(x) for x in late)} arrive later than a new order would.",
+        )  # fmt: skip
+    notes = ["Open orders keep their day of arrival."]
+    if first:
+        notes.append(f"The {figure(first)} that arrive in this period count as stock.")
+    return state._replace(pipeline=kept), notes
+
+
+def lengths_of(config: Any) -> dict[str, int]:
+    """How long the state's tuples are: what is under way, by the periods until it is there."""
+    try:
+        state = config.state(**config.fit().start)
+    except (UCSearchError, TypeError, AttributeError):  # a task that does not say where it begins
+        return {}
+    return {name: len(value) for name, value in state._asdict().items() if isinstance(value, tuple)}
+
+
+def other_lengths(state: Any, lengths: Mapping[str, int], what: str) -> tuple[Any, list[str]]:
+    """What is under way keeps its time; where there is no place for it any more, the question is refused."""
+    changed = {}
+    for name, length in lengths.items():
+        items = getattr(state, name)
+        if any(items[length:]):
+            late = ", ".join(figure(x) for x in items[length:] if x)
+            hint = f"{late} under way ({name}) would take longer than what is begun now. {DECIDE_ANEW}"
+            raise InputError("--set", what, "a time not shorter than that of what is under way", hint=hint)
+        changed[name] = (items + (0.0,) * length)[:length]
+    return state._replace(**changed), ["What is under way already keeps its time."]
+
+
+def _longest(open_orders: Sequence[float]) -> int:
+    return max(i + 1 for i, x in enumerate(open_orders) if x)
+
+
+def state_names(state: Any) -> dict[str, tuple[str, int]]:
+    """Names as in a states file -> (field, place), place -1 for single numbers."""
+    names: dict[str, tuple[str, int]] = {}
+    for field, value in state._asdict().items():
+        if isinstance(value, tuple):
+            called = _OPEN if field == "pipeline" else field
+            names.update({f"{called}_{i + 1}": (field, i) for i in range(len(value))})
+        else:
+            names[field] = (field, -1)
+    return names
+
+
+def state_value(state: Any, place: tuple[str, int]) -> float:
+    value = getattr(state, place[0])
+    return float(value if place[1] < 0 else value[place[1]])
+
+
+def with_value(state: Any, place: tuple[str, int], number: float) -> Any:
+    field, i = place
+    if i < 0:
+        return state._replace(**{field: number})
+    items = list(getattr(state, field))
+    items[i] = number
+    return state._replace(**{field: tuple(items)})

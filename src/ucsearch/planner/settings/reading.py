@@ -1,0 +1,328 @@
+"""A settings file read and checked; every problem names file, key and allowed values."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ucsearch.decision.gate import Calibration, Gate
+from ucsearch.errors import InputError, UCSearchError
+from ucsearch.options import Proof
+from ucsearch.planner.settings.edit import Changes, edited
+from ucsearch.planner.settings.own import own_task
+from ucsearch.planner.settings.schema import file_model, forecaster_classes, model_of, policy_classes, task_classes
+from ucsearch.planner.settings.tables import OWN, OwnObject, Run, Settings
+
+__all__ = ["USUAL_NAME", "SettingsError", "find_settings", "load_settings", "parse_settings"]
+
+USUAL_NAME = "ucsearch.toml"
+
+
+class SettingsError(InputError):
+    """Every problem of a settings file, one each in `lines`."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        UCSearchError.__init__(self, "\n".join(lines))
+        self.lines = tuple(lines)
+        self.field, self.index, self.seen, self.expected = "settings", None, "", ""
+
+
+def load_settings(path: str | Path, changes: Changes | None = None) -> Settings:
+    """Read a settings file, with `changes` made to what it says; `SettingsError` lists everything wrong with it."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise SettingsError([f"{path}: cannot be read ({error.strerror})"]) from error
+    return parse_settings(data, str(path), changes)
+
+
+def parse_settings(data: bytes, file: str = "settings", changes: Changes | None = None) -> Settings:
+    """As `load_settings`, from the bytes of a file; `file` is what messages call it."""
+    try:
+        text = data.decode("utf-8")
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{file}: not valid TOML: {error}"]) from error
+    if changes:
+        text = edited(text, changes)
+        data, content = text.encode("utf-8"), tomllib.loads(text)
+    _what_follows(content)
+    _closed_effort(content)
+    if isinstance(content.get("actions"), dict) and (
+        content["actions"].get("multiples") is not None or content["actions"].get("lots")
+    ):
+        _place_holders(content, file)
+    try:
+        # By way of JSON, because there lists may become tuples although types are strict.
+        found: Any = file_model().model_validate_json(json.dumps(content, default=str), strict=True)
+    except ValidationError as error:
+        raise SettingsError([_line(e, file) for e in _one_each(error.errors())]) from error
+    problems: list[str] = []
+
+    def make(table: str, cls: type[Any], model: BaseModel) -> Any:
+        given = {k: getattr(model, k) for k in model.model_fields_set if k not in ("name", "without_forecast")}
+        plain = {k: v for k, v in given.items() if v is not None}
+        try:
+            return cls(**plain)
+        except InputError as error:
+            problems.append(f"{file}: {table}.{str(error).removeprefix(f'{table}.')}")
+            return None
+
+    kind = task_classes().get(found.task.name)
+    if kind is not None:
+        task = make("task", kind, found.task)
+    else:
+        task = _own(found.task.object, file, problems)
+    if found.policy.depth is None:
+        raise SettingsError([f"{file}: policy.depth: missing, expected how many periods to plan ahead, such as 7"])
+    policy = make("policy", policy_classes()[found.policy.name], found.policy)
+    gate = make("gate", Gate, found.gate)
+    calibration = make("calibration", Calibration, found.calibration)
+    proof, run = Proof(**found.proof.model_dump()), Run(**found.run.model_dump())
+    forecaster = make("forecaster", forecaster_classes()[found.forecaster.name], found.forecaster)
+    if found.policy.mode == "scores":
+        problems.append(f"{file}: policy.mode: saw 'scores', expected 'mean' or 'members': files hold forecasts")
+    if found.actions.multiples is not None and not hasattr(kind or task, "scaled"):
+        problems.append(f"{file}: actions.multiples: saw a list, expected nothing: {found.task.name} cannot be scaled")
+    sizes = found.actions
+    if sizes.lots and (sizes.multiples is not None or not hasattr(kind or task, "lots")):
+        problems.append(f"{file}: actions.lots: expected no multiples beside it, and a task with lots")
+    if (sizes.periods or sizes.batch) and sizes.multiples is None:
+        problems.append(f"{file}: actions.periods, actions.batch: expected multiples beside them")
+    if any(b <= a for a, b in pairwise((0, *sizes.periods))):
+        problems.append(
+            f"{file}: actions.periods: saw {list(sizes.periods)}, expected ascending whole numbers from 1 on"
+        )
+    if found.policy.mode == "closed" and getattr(found.task, "spoilage", 0.0):
+        problems.append(
+            f"{file}: policy.mode: saw 'closed', expected 'members', because task.spoilage leaves the lattice"
+        )
+    if task is not None and found.forecast.recalibrate != "off" and task.task().fields > 1:
+        problems.append(
+            f"{file}: forecast.recalibrate: saw {found.forecast.recalibrate!r}, expected 'off': outcomes have several "
+            "fields"
+        )
+    if problems:
+        raise SettingsError(problems)
+    if policy.mode == "closed" and getattr(task, "unmet", "") == "lost" and not task.is_planned:
+        task = dataclasses.replace(task, merge_arrivals=True)  # the same costs, far fewer states
+    return Settings(
+        file=file, text=text, digest=hashlib.sha256(data).hexdigest(), units=found.units, currency=found.currency,
+        period=found.period, task=task, policy=policy, gate=gate, calibration=calibration, proof=proof,
+        actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
+        backtest=found.backtest, run=run, shared=found.shared, log=found.log,
+        without_forecast=found.gate.without_forecast, files=found.files, orders=found.orders,
+    )  # fmt: skip
+
+
+def find_settings(folder: Path | None = None) -> Path:
+    """The settings file of a folder: `ucsearch.toml`, there or in a folder above it, else the only settings file that
+    is there. Paths are as a person in that folder would write them."""
+    here = Path() if folder is None else folder
+    for place in (here, *(Path(os.path.relpath(above, Path())) for above in here.absolute().parents)):
+        if (place / USUAL_NAME).is_file():
+            return place / USUAL_NAME
+        if place is here and (found := sorted(path for path in here.glob("*.toml") if _is_settings(path))):
+            if len(found) > 1:
+                raise InputError(
+                    "-c", ", ".join(path.name for path in found), "one settings file in this folder",
+                    hint=f"Say which: -c {found[0].name}.",
+                )  # fmt: skip
+            return found[0]
+    raise InputError(
+        "-c", "no settings file in this folder", f"{USUAL_NAME}, or one .toml file with [task] and [policy]",
+        hint="`ucsearch new inventory` writes one; -c FILE names one elsewhere.",
+    )  # fmt: skip
+
+
+def _is_settings(path: Path) -> bool:
+    """Whether a TOML file has the tables that every settings file has, if only with a typing error elsewhere."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return all(re.search(rf"^\s*\[{table}\]", text, re.MULTILINE) is not None for table in ("task", "policy"))
+
+
+def _own(text: str, file: str, problems: list[str]) -> Any:
+    """A task of one's own; a Python file is looked for beside the settings file."""
+    try:
+        return own_task(text, Path(file).parent)
+    except InputError as error:
+        problems.append(f"{file}: task.object: saw {error.seen}, expected {error.expected}")
+        return None
+
+
+# What a planning job does where its settings do not say: falls back to an action that looks at the forecast and the
+# state; stores value what is left at the end by the forecast, stock at what a unit costs and, in closed loop, at the
+# order that it puts off.
+_FALLBACKS = {"lead_time_inventory": "level", "capacity_plan": "need", "delayed_exposure": "flat"}
+
+
+# How long a period lasts, for tasks that turn power into energy.
+_HOURS = {"15min": 0.25, "30min": 0.5, "hour": 1.0, "day": 24.0}
+
+
+def _closed_effort(content: dict[str, Any]) -> None:
+    """In closed loop the search is its own proof: the effort given to the proof is the search's."""
+    policy, proof = content.get("policy"), content.get("proof")
+    if not (isinstance(policy, dict) and isinstance(proof, dict)) or policy.get("mode") != "closed":
+        return
+    if policy.get("name") == "exact" and "node_budget" in proof:
+        content["policy"] = {"node_budget": proof["node_budget"], **policy}
+
+
+def _whole_day(content: dict[str, Any], hours: float) -> None:
+    """A store that is planned for less than a day sees half of what prices do; a plan by days sees a week."""
+    policy = content.get("policy")
+    if isinstance(policy, dict) and "depth" not in policy:
+        content["policy"] = {**policy, "depth": round(24.0 / hours) if hours < 24.0 else 7}
+
+
+def _what_follows(content: dict[str, Any]) -> None:
+    """Fill in what other settings say where a task's own are left out: end values, hours, the fallback that looks."""
+    task = content.get("task")
+    if isinstance(task, dict) and task.get("name") == "storage":
+        more: dict[str, Any] = {} if "end_value" in task else {"end_price": "forecast"}
+        if content.get("period") in _HOURS:
+            more["hours"] = _HOURS[content["period"]]
+            _whole_day(content, more["hours"])
+        content["task"] = {**more, **task}
+    if isinstance(task, dict) and task.get("name") == "lead_time_inventory" and task.get("salvage") != 0:
+        policy = content.get("policy")
+        closed = isinstance(policy, dict) and policy.get("mode") == "closed"
+        task = content["task"] = {"end_stock": "cycle" if closed else "unit_cost", **task}
+    if isinstance(task, dict) and task.get("name") in _FALLBACKS and "fallback_order" not in task:
+        content["task"] = {"fallback_rule": _FALLBACKS[task["name"]], **task}
+
+
+def _place_holders(content: dict[str, Any], file: str) -> None:
+    """With multiples the order sizes are only counted, so they need not be given."""
+    task, multiples = content.get("task"), content["actions"].get("multiples")
+    lots = content["actions"].get("lots", 0)
+    if isinstance(task, dict) and multiples is None and isinstance(lots, int):
+        multiples = list(range(lots))
+    if not isinstance(task, dict) or not isinstance(multiples, list):
+        return
+    if not hasattr(task_classes().get(task.get("name", "")), "scaled"):
+        return  # refused later, in words
+    if "order_sizes" in task:
+        line = f"{file}: task.order_sizes: saw a list, expected nothing beside actions.multiples, which replaces it"
+        raise SettingsError([line])
+    periods = content["actions"].get("periods", [])
+    count = len(multiples) + 1 + (len(periods) if isinstance(periods, list) else 0)
+    count += content["actions"].get("batch") is True
+    content["task"] = {**task, "order_sizes": [float(i) for i in range(count)]}
+
+
+_BRANCH = re.compile(r"(float|int|str|bool|list\[.*|dict\[.*|tuple\[.*)$")  # how pydantic names the types of a union
+
+
+def _one_each(errors: Sequence[Any]) -> list[Any]:
+    """One error for each value: where several types are allowed, what is wrong for the type that was meant."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for error in errors:
+        loc = error["loc"]
+        at = next((i for i, x in enumerate(loc) if i > 1 and isinstance(x, str) and _BRANCH.match(x)), None)
+        if at is None:
+            found[(*loc, error["type"])] = [error]
+        else:
+            inside = error | {"loc": (*loc[:at], *loc[at + 1 :])}
+            found.setdefault(loc[:at], []).append(inside)
+    out = []
+    for loc, tried in found.items():
+        deeper = [e for e in tried if len(e["loc"]) > len(loc)]
+        if deeper:
+            out += _one_each(deeper)
+        elif len(tried) == 1:
+            out += tried
+        else:
+            words = [_expected(e["msg"]) for e in tried]
+            out.append(tried[0] | {"msg": f"{', '.join(words[:-1])} or {words[-1]}"})
+    return out
+
+
+def _expected(message: str) -> str:
+    """What pydantic expects, in the words of TOML."""
+    text = message.removeprefix("Input should be ").removeprefix("Input should have ")
+    return {"a valid array": "a list", "an object": "a table", "a valid dictionary": "a table"}.get(text, text)
+
+
+def _line(error: Any, file: str) -> str:
+    """One pydantic error as one line: file, key, what was seen, what is allowed."""
+    loc = [str(x) for x in error["loc"]]
+    names = {name for classes in _named().values() for name in classes}
+    # The discriminator's value stands in the path; it is no key of the file.
+    where = [x for i, x in enumerate(loc) if not (i == 1 and x in names)]
+    key = ".".join(where) or "the file"
+    kind, context = error["type"], error.get("ctx", {})
+    if where == ["gate", "time_budget_s"]:
+        return f"{file}: {key}: not for files, because a resumed run must decide the same; use gate.node_budget"
+    if kind == "extra_forbidden":
+        return f"{file}: {key}: unknown key, expected {_allowed(loc[:-1], where[-1])}{_elsewhere(where)}"
+    if kind == "missing" and where[-1] == "name":
+        return f"{file}: {key}: missing, expected one of {_names(where[0])}"
+    if kind == "missing":
+        return f"{file}: {key}: missing, expected {'a table' if len(where) == 1 else 'a value'}"
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        seen = "nothing" if kind.endswith("found") else repr(context["tag"])
+        return f"{file}: {key}.name: saw {seen}, expected one of {_names(where[0])}"
+    seen = repr(error["input"]) if isinstance(error["input"], str | int | float | bool) else "a value"
+    if kind == "literal_error":
+        return f"{file}: {key}: saw {seen}, expected one of {context['expected']}"
+    if where == ["shared"]:
+        return f"{file}: shared: saw [shared], expected [[shared]], a table of its own for each limit"
+    text = _expected(error["msg"])
+    return f"{file}: {key}: saw {seen}, expected {text[:1].lower()}{text[1:]}"
+
+
+def _names(table: str) -> str:
+    return ", ".join(map(repr, _named()[table]))
+
+
+def _named() -> dict[str, dict[str, type[Any]]]:
+    """The tables that choose a class by name."""
+    return {"task": {**task_classes(), OWN: OwnObject}, "policy": policy_classes(), "forecaster": forecaster_classes()}
+
+
+def _elsewhere(where: Sequence[str]) -> str:
+    """Which tables have a key that stands in none or in another one."""
+    model: Any = file_model()
+    found = []
+    for table in model.model_fields:
+        if table in _named():
+            classes: dict[str, Any] = dict(_named()[table])
+            known = any(where[-1] in model_of(cls, tag).model_fields for tag, cls in classes.items())
+        else:
+            known = where[-1] in getattr(model.model_fields[table].annotation, "model_fields", {})
+        if known and table != where[0]:
+            found.append(f"[{table}]")
+    return f". It is a key of {' and '.join(found)}" if found and where[-1] != "name" else ""
+
+
+def _allowed(loc: Sequence[str], wrong: str) -> str:
+    """The keys a table may have, the likeliest first."""
+    model: Any = file_model()
+    if loc:
+        classes = _named().get(loc[0])
+        if classes is not None:
+            tag = loc[1] if len(loc) > 1 else next(iter(classes))
+            cls: Any = classes[tag]
+            model = model_of(cls, tag)
+        else:
+            model = model.model_fields[loc[0]].annotation
+    keys = list(model.model_fields)
+    close = difflib.get_close_matches(wrong, keys, n=1)
+    hint = f"{close[0]!r}? All keys: " if close else "one of "
+    return hint + ", ".join(keys)

@@ -1,0 +1,235 @@
+"""What a planner would order by rule, from the same members and under the same rules. One name, one definition.
+
+A rule wishes for a number of units. It becomes the nearest order that the table allows (the smaller on ties), or, where
+orders are `free`, the order itself as far as limits, packs and minimum orders let it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.layout import own_row
+from ucsearch.replay.classics.adaptive import forecast_level, fractile, rolling_quantile_level
+from ucsearch.replay.walk import Choice, Seen
+from ucsearch.task import Task
+from ucsearch.tasks.inventory import rules
+
+__all__ = [
+    "ItemState",
+    "Ordering",
+    "SpanDemand",
+    "base_stock",
+    "batches",
+    "capped_base_stock",
+    "constant_order",
+    "critical_ratio_of",
+    "newsvendor",
+    "power_approximation",
+    "reorder_point",
+    "rolling_quantile",
+]
+
+Floats = NDArray[np.float64]
+
+
+class SpanDemand:
+    """Demand of one item until the order after this one can arrive, over members; the same for every rule."""
+
+    def __init__(self, span: Floats, weights: Floats) -> None:
+        totals = span.sum(axis=1)
+        order = np.argsort(totals, kind="stable")
+        self._sorted, self._reached = totals[order], np.cumsum(weights[order])
+        self.total = float(weights @ totals)
+        self.spread = math.sqrt(float(weights @ (totals - self.total) ** 2))
+        self.period_mean = float(weights @ span.mean(axis=1))
+
+    def fractile(self, ratio: float) -> float:
+        """The smallest total that weights of at least `ratio` do not exceed."""
+        at = int(np.searchsorted(self._reached, ratio - 1e-12, side="left"))
+        return float(self._sorted[min(at, self._sorted.size - 1)])
+
+
+class ItemState(NamedTuple):
+    """One item at one decision. J members, H steps."""
+
+    state: Any
+    params: Any
+    members: Floats  # (J, H) demand, not below 0
+    weights: Floats  # (J,)
+    past: Callable[[], Floats]  # demand before now, oldest first
+    demand: SpanDemand
+
+    @property
+    def lead(self) -> int:
+        return int(self.params.lead_time)
+
+    @property
+    def position(self) -> float:
+        return rules.position_of(self.state)
+
+    def ratio(self, given: float | None) -> float:
+        return critical_ratio_of(self.params) if given is None else given
+
+    def level(self, ratio: float | None) -> float:
+        """The fractile of demand over lead time + 1 periods."""
+        return self.demand.fractile(self.ratio(ratio))
+
+    @property
+    def period_demand(self) -> float:
+        """Mean demand of a period until the next order can arrive."""
+        return self.demand.period_mean
+
+    @property
+    def economic_quantity(self) -> float:
+        """EOQ, sqrt(2 K D / h); 0 where an order costs nothing or stock does."""
+        p = self.params
+        return math.sqrt(2.0 * p.fixed_cost * self.period_demand / p.holding) if p.holding > 0.0 else 0.0
+
+
+Wish = Callable[[ItemState], float]
+
+
+def critical_ratio_of(p: Any) -> float:
+    """Underage over underage and overage, from the params `p` of a lead-time inventory: a unit short costs the penalty
+    and the margin of its sale, a unit too many a period's holding. Kept within [0.01, 0.999], where members can
+    tell."""
+    under, over = underage(p), p.holding
+    ratio = under / (under + over) if under + over > 0.0 else 0.5
+    return float(min(max(ratio, 0.01), 0.999))
+
+
+def underage(p: Any) -> float:
+    """Currency lost per unit short."""
+    return float(p.shortage + max(p.price - p.unit_cost, 0.0))
+
+
+# -------------------------------------------------------------------- the rules
+
+
+def base_stock(item: ItemState, ratio: float | None = None) -> float:
+    """Order up to the critical fractile of the members' demand until the next order can arrive."""
+    return item.level(ratio) - item.position
+
+
+def capped_base_stock(item: ItemState, ratio: float | None = None) -> float:
+    """Base-stock, but never more than the fractile of one period's demand at the arrival."""
+    arrival = item.members[:, item.lead : item.lead + 1]
+    return min(base_stock(item, ratio), forecast_level(arrival, item.ratio(ratio), item.weights))
+
+
+def newsvendor(item: ItemState, ratio: float | None = None) -> float:
+    """The critical fractile of what will be short in the period of arrival: every member runs down stock and pipeline
+    by the task's own rules, without further orders, and its demand of that period is set against what is left."""
+    short = np.empty(len(item.members))
+    for j, demand in enumerate(item.members.tolist()):
+        s = item.state
+        for y in demand[: item.lead]:
+            s = rules.step(s, rules.position_of(s) if item.params.by_level != 0.0 else 0.0, y, item.params)
+        short[j] = demand[item.lead] - s.on_hand
+    return fractile(short, item.weights, item.ratio(ratio))
+
+
+def reorder_point(item: ItemState, ratio: float | None = None, eoq: float = 1.0) -> float:
+    """(s, S): at or below s, order up to S. s is the members' fractile at `ratio`, S lies `eoq` economic order
+    quantities above it; without a fixed cost that is base-stock."""
+    low, position = item.level(ratio), item.position
+    return low + eoq * item.economic_quantity - position if position <= low else 0.0
+
+
+def power_approximation(item: ItemState, shortage: float = 1.0, batch: float = 1.0) -> float:
+    """(s, S) by the revised power approximation (Ehrhardt and Mosier 1984, Management Science 30(5)) with the members'
+    moments, the shortage cost and the order quantity multiplied by `shortage` and `batch`; without a fixed cost that is
+    base-stock."""
+    p, position, demand = item.params, item.position, item.demand
+    mean, under = item.period_demand, shortage * underage(p)
+    ratio = under / (under + p.holding) if under + p.holding > 0.0 else 0.5
+    top = item.level(min(max(ratio, 0.01), 0.999))
+    if not (mean > 0.0 and demand.spread > 0.0 and p.holding > 0.0 and p.fixed_cost > 0.0):
+        return top - position
+    size = 1.30 * mean**0.494 * (p.fixed_cost / p.holding) ** 0.506 * (1.0 + (demand.spread / mean) ** 2) ** 0.116
+    z = math.sqrt(size * p.holding / (under * demand.spread)) if under > 0.0 else math.inf
+    low = 0.973 * demand.total + demand.spread * (0.183 / z + 1.063 - 2.192 * z)
+    size *= batch
+    high = low + size
+    if size <= 1.5 * mean:
+        low, high = min(low, top), min(high, top)
+    return high - position if position <= low else 0.0
+
+
+def batches(item: ItemState, ratio: float | None = None, packs: int = 1, eoq: float = 1.0) -> float:
+    """(s, nQ): at or below s, the fewest whole batches Q that lift stock and orders above it. Q is a number of case
+    packs, or, where there are none, `eoq` economic order quantities."""
+    size = packs * float(item.params.case_pack) if item.params.case_pack > 0.0 else eoq * item.economic_quantity
+    gap = item.level(ratio) - item.position
+    if not gap >= 0.0:
+        return 0.0
+    return (math.floor(gap / size) + 1.0) * size if size > 0.0 else gap
+
+
+def rolling_quantile(item: ItemState, ratio: float | None = None, periods: int | None = None) -> float:
+    """Base-stock without a forecast: the critical fractile of recent sums of L + 1 demands, by default of the last
+    8 (L + 1) periods."""
+    seen = np.maximum(item.past(), 0.0)
+    window = 8 * (item.lead + 1) if periods is None else max(periods, item.lead + 1)
+    return rolling_quantile_level(seen, item.lead, item.ratio(ratio), window=window) - item.position
+
+
+def constant_order(item: ItemState) -> float:
+    """The mean of past demand, always."""
+    return float(np.maximum(item.past(), 0.0).mean())
+
+
+# -------------------------------------------------------------------- as choosers
+
+
+class Ordering:
+    """A rule as a chooser: `wish(item)` says how many units it would order; several wishes are one for each episode.
+    With `free` that may be any order within the limits, rounded up to multiples of `round_to` units (0: not at all);
+    else the nearest of the table. `known` keeps the demand of items by decision, for other rules on the same panel."""
+
+    def __init__(
+        self, task: Task, wish: Wish | Sequence[Wish], *, free: bool = False, round_to: float = 0.0,
+        known: dict[tuple[int, int], SpanDemand] | None = None,
+    ) -> None:  # fmt: skip
+        self.task, self.wish, self.free, self.round_to = task, wish, free, round_to
+        self.known = {} if known is None else known
+
+    def __call__(self, seen: Seen) -> Choice:
+        action = np.full(len(seen.rows), np.nan)
+        members = np.maximum(seen.trace.members[..., 0], 0.0)
+        weights = np.broadcast_to(seen.trace.weights, members.shape[:2])
+        params_layout = self.task.params_layout
+        if params_layout is None:
+            raise TypeError("an ordering rule needs the parameters of lead_time_inventory")
+        rows = (self.task.params_row if seen.params is None else seen.params).tolist()
+        for n, row in enumerate(seen.rows.tolist()):
+            p = params_layout.build(own_row(rows, n))
+            demand = self.known.get((seen.t, n))
+            if demand is None:
+                demand = SpanDemand(members[n][:, : int(p.lead_time) + 1], weights[n])
+                self.known[seen.t, n] = demand
+            past = partial(seen.past, n)
+            item = ItemState(seen.layout.build(row), p, members[n], weights[n], past, demand)
+            wish = self.wish if callable(self.wish) else self.wish[n]
+            action[n] = self._placed(item, float(wish(item)), seen.table[n], seen.mask[n])
+        return Choice(action, np.zeros(len(action), np.int64))
+
+    def _placed(self, item: ItemState, wanted: float, table: Floats, mask: NDArray[np.bool_]) -> float:
+        """The action that orders about `wanted` units and is allowed; NaN where none is."""
+        s, p = item.state, item.params
+        if self.free:
+            if self.round_to > 0.0:
+                wanted = math.ceil(wanted / self.round_to - 1e-9) * self.round_to
+            action = rules.order_towards(s, wanted, p)
+            if self.task.feasible_at(s, action, 0, p):
+                return float(action)
+        allowed = table[mask].tolist()
+        if not allowed:
+            return math.nan
+        return float(min(allowed, key=lambda a: (abs(rules.ordered(s, a, p) - max(wanted, 0.0)), a)))

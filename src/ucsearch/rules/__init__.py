@@ -1,0 +1,1 @@
+"""What the functions of a task may be, and which ones they are."""

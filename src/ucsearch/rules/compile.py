@@ -1,0 +1,108 @@
+"""A task's functions as functions that a kernel calls.
+
+    compiled = Compiler(task, layout, jit)
+    feasible = compiled.rule("feasible")
+
+`jit` says what functions become (`user` for rules and helpers, `inline` for what guards them); both take a function and
+return one. Where `jit.compiles` is false, `rule` returns the user's own function: a debugger steps into it.
+
+What holds of the functions that `rule` returns:
+
+- They take and return what the task's functions do, by position, with the same number of arguments (`task.timed` says
+  which of them take the step). States, parameters and outcomes are the task's own NamedTuple classes.
+- A function is made once, and helpers that several rules call are made once for all of them. Captured values, of
+  modules and of closures, are constants of the compiled code.
+- In place of `math` stands `checked_math`; compile rules with `error_model="python"` and `boundscheck=True`. Then a
+  rule that would raise in Python raises in the kernel, and so does one whose answer the machine cannot tell. Hand that
+  window to the plain engine.
+- A task outside the dialect raises `Refused` before anything is compiled: no kernel is built of it.
+- `prepare` is not bound by the dialect. `rule("prepare")` is its copy for numba, for kernels that make tables.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ucsearch.layout import Layout
+from ucsearch.rules.checked_math import checked_math
+from ucsearch.sources import Unsourced, captured, plain_function
+from ucsearch.task import Task
+
+__all__ = ["Compiler", "Jit", "Refused"]
+
+Function = Callable[..., Any]
+
+
+class Refused(Unsourced):
+    """This task stays in plain Python; the message says which line and why."""
+
+
+class Jit(Protocol):
+    """How functions are compiled."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether functions become machine code; else rules stay the user's own functions."""
+
+    def user(self, function: Function) -> Function:
+        """A rule or a helper of one: divisions by zero and indices past the end raise."""
+
+    def inline(self, function: Function) -> Function:
+        """A few lines that belong to their caller."""
+
+
+class Compiler:
+    """Compiles the functions of one task."""
+
+    def __init__(self, task: Task, layout: Layout, jit: Jit) -> None:
+        self.task, self.layout, self.jit = task, layout, jit
+        self._made: dict[int, Function] = {}
+        self._math: dict[Function, Function] | None = None
+
+    def rule(self, role: str) -> Function:
+        """The function of a role of `Task.functions`, or `use:NAME` for one of `Task.uses`."""
+        function = self.task.uses[role[4:]] if role.startswith("use:") else self.task.functions()[role]
+        plain = plain_function(function)
+        return self._compiled(plain) if self.jit.compiles else plain
+
+    def _compiled(self, function: types.FunctionType) -> Function:
+        made = self._made.get(id(function))
+        if made is None:
+            made = self._made[id(function)] = self.jit.user(self._copy(function))
+        return made
+
+    def _copy(self, function: types.FunctionType) -> types.FunctionType:
+        """The function with compiled helpers and checked `math` in place of its own."""
+        if self._math is None:
+            self._math = checked_math(self.jit.inline)
+        space = dict(function.__globals__)
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        for name, value in captured(function).items():
+            value = getattr(value, "py_func", value)
+            if value is function:
+                raise Refused(f"{function.__name__} calls itself")
+            if isinstance(value, types.FunctionType):
+                ready: Any = self._compiled(value)
+            elif isinstance(value, types.BuiltinFunctionType) and value in self._math:
+                ready = self._math[value]
+            elif value is math:
+                ready = _module(self._math)
+            else:
+                continue
+            if name in cells:
+                cells[name] = types.CellType(ready)
+            else:
+                space[name] = ready
+        closure = tuple(cells[name] for name in function.__code__.co_freevars) or None
+        return types.FunctionType(function.__code__, space, function.__name__, None, closure)
+
+
+def _module(checked: dict[Function, Function]) -> types.ModuleType:
+    """A module with checked functions: numba looks attributes up in any module."""
+    module = types.ModuleType("checked_math")
+    vars(module).update(vars(math))
+    vars(module).update({f.__name__: own for f, own in checked.items()})
+    return module

@@ -1,0 +1,206 @@
+"""A log that is read with its segments: a row is found by series or digest and told as today's record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from ucsearch.errors import RecordError
+from ucsearch.records.canonical import canonical, loads
+from ucsearch.records.chain import GENESIS, entry_digest, next_head
+from ucsearch.records.entries import Row
+from ucsearch.records.export import jsonl_line
+from ucsearch.records.files import read_whole, regular_file, whole_file
+from ucsearch.records.reader import AuditReader
+from ucsearch.scale.segments.audit import segments_of
+from ucsearch.scale.segments.files import (
+    LEAVES,
+    MANIFEST,
+    SHARED,
+    Place,
+    Sealed,
+    find_row,
+    folder_of,
+    part_names,
+    rows_of_part,
+)
+from ucsearch.scale.segments.merkle import bucket_of, path_among, root_by
+from ucsearch.scale.segments.rebuild import rebuilt, record_of
+from ucsearch.scale.segments.rows import row_values
+from ucsearch.scale.segments.shared import Shared
+from ucsearch.task import Task
+
+__all__ = ["SegmentReader", "export_records", "plain_row", "proof_of", "row_proof"]
+
+
+class SegmentReader(AuditReader):
+    """Reads like an `AuditReader`; decisions of segments are entries too, whose number is their segment's and whose id
+    is their row's digest."""
+
+    _held: dict[str, dict[str, bytes]]
+    _tasks: dict[str, Task]
+
+    def knowing(self, tasks: Mapping[str, Task]) -> Self:
+        """With tasks that do not ship with the package, by the name that records have for them."""
+        self.__dict__["_tasks"] = dict(tasks)
+        return self
+
+    def _found(self, row: Row, sealed: Sealed, place: Place) -> Row:
+        """The row as an entry, its blobs kept for `blobs_of`."""
+        shared = Shared.read(folder_of(self.file_of(row), sealed.run) / SHARED)
+        one = next(iter(rebuilt(place.batch, shared, [place.row], tasks=self.__dict__.get("_tasks"))))
+        if one.differs:
+            raise RecordError(
+                f"{place.part}, series {place.batch.texts['series'][place.row]!r}: "
+                f"column {one.differs} is not what its inputs give; verify the log"
+            )
+        record, blobs = record_of(one, place.batch.texts["series"][place.row])
+        name = place.digest.hex()
+        self.__dict__.setdefault("_held", {})[name] = blobs
+        return Row(row.seq, name, name, row.head, row.written_at, canonical(record))
+
+    def newest(self, series: str, plan: str | None = None) -> Row | None:
+        known = super().newest(series, plan)
+        if plan is not None:  # rows of segments belong to none
+            return known
+        for row, sealed in segments_of(self, newest_first=True):
+            if known is not None and row.seq < known.seq:
+                break
+            place = find_row(folder_of(self.file_of(row), sealed.run), series)
+            if place is not None:
+                return self._found(row, sealed, place)
+        return known
+
+    def get(self, id: str | int) -> Row:
+        try:
+            return super().get(id)
+        except RecordError:
+            text = str(id)
+            if isinstance(id, int) or len(text) < 8 or set(text) - set("0123456789abcdef"):
+                raise
+            for row, sealed in segments_of(self, newest_first=True):
+                place = find_row(folder_of(self.file_of(row), sealed.run), digest=text)
+                if place is not None:
+                    return self._found(row, sealed, place)
+            raise
+
+    def blobs_of(self, row: Row) -> dict[str, bytes]:
+        held: dict[str, dict[str, bytes]] = self.__dict__.get("_held", {})
+        return held[row.id] if row.id in held else super().blobs_of(row)
+
+    def overrides_of(self, row: Row) -> tuple[Row, ...]:
+        """The overrides of a decision, of a segment's too, oldest first."""
+        if row.id not in self.__dict__.get("_held", {}):
+            return self.overrides(row.seq)
+        series = row.record["series"]
+        return tuple(o for o in self.overrides(row.seq) if o.record.get("series") == series)
+
+    def segment_of(self, row: Row) -> Sealed | None:
+        """The segment that a decision is in; None for an entry of its own."""
+        if row.id not in self.__dict__.get("_held", {}):
+            return None
+        return Sealed.read(super().get(row.seq).record, f"entry {row.seq}")
+
+
+def plain_row(place: Place) -> dict[str, Any]:
+    """The columns of a row as JSON holds them: NaN is null, the unbounded are texts."""
+
+    def told(value: Any) -> Any:
+        if isinstance(value, list):
+            return [told(x) for x in value]
+        if isinstance(value, float):
+            return None if value != value else value if abs(value) < float("inf") else str(value)
+        return value
+
+    return {name: told(value) for name, value in row_values(place.batch, place.row).items()}
+
+
+def row_proof(folder: Path, sealed: Sealed, series: str) -> dict[str, Any]:
+    """A row and its path to the segment's root; only the row's part and one bucket of leaves are read."""
+    from hashlib import sha256
+
+    place = find_row(folder, series)
+    if place is None:
+        raise RecordError(f"series {series!r}: not in this segment")
+    try:
+        manifest = loads(read_whole(folder / MANIFEST))
+        sizes, tops = list(manifest["sizes"]), [bytes.fromhex(t) for t in manifest["tops"]]
+        bucket = bucket_of(series, (len(tops) - 1).bit_length())
+        with regular_file(folder / LEAVES) as file:
+            if 32 * sum(map(abs, sizes)) != file.seek(0, 2):
+                raise ValueError("buckets of other sizes than the leaves'")
+            file.seek(32 * sum(sizes[:bucket]))
+            data = file.read(32 * sizes[bucket])
+    except (OSError, KeyError, TypeError, ValueError, IndexError, RecordError) as error:
+        raise RecordError(f"{folder}: no usable manifest and leaves ({error!r})") from error
+    leaves = [data[i : i + 32] for i in range(0, len(data), 32)]
+    leaf = sha256(b"\x00" + place.digest).digest()
+    if leaf not in leaves:
+        raise RecordError(f"{place.part}, series {series!r}: not the row that was sealed; verify the log")
+    path = [*path_among(leaves, leaves.index(leaf)), *path_among(tops, bucket)]
+    if root_by(leaf, path).hex() != sealed.root:
+        raise RecordError(f"{MANIFEST}: was edited; its buckets do not lead to the root that was sealed")
+    return {"row": plain_row(place), "path": [list(step) for step in path]}
+
+
+def proof_of(reader: SegmentReader, series: str, size: int | None = None) -> dict[str, Any]:
+    """That the newest row of a series is in the log as it was after `size` entries (all, when not given)."""
+    count = reader.count() if size is None else size
+    for row, sealed in segments_of(reader, newest_first=True):
+        folder = folder_of(reader.file_of(row), sealed.run)
+        if row.seq > count or find_row(folder, series) is None:
+            continue
+        heads = [r.head for r in reader.rows(1, count)]
+        path = path_among([_leaf(h) for h in heads], row.seq - 1)
+        entry = {
+            "seq": row.seq,
+            "record": row.body.decode("utf-8"),
+            "previous": GENESIS if row.seq == 1 else heads[row.seq - 2],
+            "written_at": row.written_at,
+            "size": count,
+            "path": [list(step) for step in path],
+        }
+        return {"schema": "ucsearch.proof/1", "series": series, **row_proof(folder, sealed, series), "entry": entry}
+    raise RecordError(f"{reader.path}: no segment has a series {series!r}")
+
+
+def _leaf(head: str) -> bytes:
+    from hashlib import sha256
+
+    return sha256(b"\x00" + bytes.fromhex(head)).digest()
+
+
+def export_records(
+    reader: AuditReader, out: Path, series: Sequence[str] = (), *, engine: Any = "auto",
+    tasks: dict[str, Task] | None = None,
+) -> int:  # fmt: skip
+    """Rows of all segments (or of some series) as JSON lines of today's records, in a chain of their own, so that the
+    verifier derives each of them; returns their number."""
+    count, head = 0, GENESIS
+    with whole_file(out, private=True) as file:
+        for record, blobs in _records(reader, series, engine, tasks):
+            body = canonical(record)
+            digest = entry_digest(body)
+            after = next_head(head, count + 1, digest, None)
+            row = Row(count + 1, record["id"], digest, after, None, body)
+            file.write(jsonl_line(row, head, blobs) + b"\n")
+            count, head = count + 1, after
+    return count
+
+
+def _records(
+    reader: AuditReader, series: Sequence[str], engine: Any, tasks: dict[str, Task] | None
+) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
+    wanted = set(series)
+    for row, sealed in segments_of(reader):
+        folder = folder_of(reader.file_of(row), sealed.run)
+        shared = Shared.read(folder / SHARED)
+        for name in part_names(folder):
+            for _, batch in rows_of_part(folder / name)[1]:
+                names = batch.texts["series"]
+                rows = [i for i, n in enumerate(names) if not wanted or n in wanted]
+                for one in rebuilt(batch, shared, rows, engine=engine, tasks=tasks):
+                    if one.differs:
+                        raise RecordError(f"{name}, series {names[one.place]!r}: column {one.differs} was altered")
+                    yield record_of(one, names[one.place])

@@ -1,0 +1,325 @@
+"""Pages that change something: login, override, pause, re-arm, tokens. Every form is checked before it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ucsearch.errors import InputError, RecordError, UCSearchError
+from ucsearch.planner.files.numbers import read_number
+from ucsearch.records.canonical import canonical
+from ucsearch.records.entries import Request as RecordedRequest
+from ucsearch.records.overrides import NotAllowed, judge, read_action, recorded_inputs
+from ucsearch.service import actions, queries
+from ucsearch.service.answers import order_of
+from ucsearch.service.auth import FailedLogins, check_whole
+from ucsearch.service.console import presenters
+from ucsearch.service.console.render import HEADERS, new_key, page, problem_page, render, see
+from ucsearch.service.console.sessions import (
+    COOKIE,
+    Session,
+    Sessions,
+    address_of,
+    checked_form,
+    set_cookie,
+)
+from ucsearch.service.console.views import decision_values, log_page
+from ucsearch.service.errors import Problem, excerpt, sentence_of
+from ucsearch.service.routes.common import service_of
+from ucsearch.service.schemas import DecisionView, OverrideBody, PauseBody, RearmBody, ResumeBody
+from ucsearch.service.service import Service, request_of
+from ucsearch.service.storage import verify_all
+from ucsearch.service.tokens import ROLES
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+_STREAM = "stream:"  # begins the field of a stream that is to be armed again
+_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?")
+
+
+def _read(kind: type[BaseModel], **values: Any) -> Any:
+    try:
+        return kind.model_validate(values, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(x) for x in first["loc"])
+        raise Problem("invalid", f"{where}: {excerpt(first['msg'])}") from error
+
+
+def _asked(session: Session, route: str, fields: Mapping[str, str], body: BaseModel) -> RecordedRequest:
+    key = fields.get("key", "")
+    if not 0 < len(key) <= 128 or not key.isascii() or not key.isprintable():
+        raise Problem("no_idempotency_key", "the form has no key; open the page again")
+    return request_of(session.principal, f"console/{route}", key, canonical(body.model_dump()))
+
+
+def _utc(text: str) -> str:
+    """A time as browsers give it, without an offset, is one in UTC, as the page says; any other stays as it is."""
+    given = text.strip()
+    try:
+        return f"{datetime.fromisoformat(given).isoformat()}+00:00" if _LOCAL.fullmatch(given) else given
+    except ValueError:
+        return given
+
+
+# -------------------------------------------------------------------- login
+
+
+def _inside(path: str) -> str:
+    """Where to go after the login: a page of the console, nowhere else."""
+    place = path.partition("?")[0]
+    fits = place == "/console" or place.startswith("/console/")
+    right = (
+        fits and "//" not in place and "\\" not in path and path.isascii() and path.isprintable() and " " not in path
+    )
+    return path if right and place != "/console/login" else "/console"
+
+
+@router.get("/console/login")
+async def login_form(request: Request) -> Response:
+    return render(request, None, "login", problem="", next=_inside(request.query_params.get("next", "")))
+
+
+@router.post("/console/login")
+async def login(request: Request) -> Response:
+    service, sessions = service_of(request), request.app.state.sessions
+    failed: FailedLogins = request.app.state.failed_logins
+    try:
+        fields = await checked_form(request, None)
+        found = service.tokens.find(fields.get("token", "").strip())
+        if found is None:
+            service.metrics.auth_failures.inc()
+            failed.add(address_of(request))
+            words = "That is no token of this service, or it has expired."
+            return render(request, None, "login", status=401, problem=words, next=_inside(fields.get("next", "")))
+        if found.role == "agent":
+            words = "Agents are programs; the console is for people. Ask for a token with another role."
+            return render(request, None, "login", status=403, problem=words, next="/console")
+    except Problem as error:
+        return problem_page(request, None, error)
+    # A new session always: one that was there before the login may be somebody else's.
+    sessions.end(request.cookies.get(COOKIE, ""))
+    session = sessions.begin(found)
+    response = RedirectResponse(_inside(fields.get("next", "")), 303, HEADERS)
+    set_cookie(request, response, session)
+    return response
+
+
+@router.post("/console/logout")
+@page()
+async def logout(request: Request, session: Session) -> Response:
+    await checked_form(request, session)
+    sessions: Sessions = request.app.state.sessions
+    sessions.end(session.id)
+    response = see("/login")
+    set_cookie(request, response, None)
+    return response
+
+
+# -------------------------------------------------------------------- override
+
+
+async def _override_page(
+    request: Request, session: Session, id: str, *, problem: str = "", fields: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Response:  # fmt: skip
+    service = service_of(request)
+    view = await service.read(queries.decision, id, session.scope)
+
+    feasible = actions.feasible_actions(service, view.record)
+    orders = [order_of(view.record, action) for action, _ in feasible]
+    given = dict(fields or {})
+    return render(
+        request, session, "override", status=status, view=view, problem=problem, given=given, key=new_key(),
+        options=presenters.options(view.record, feasible, orders, view.line.effective), expects=view.expects,
+        allowed=len(feasible), unit=presenters.action_unit(view.record, service.plans.get(view.line.plan)),
+        ranges=() if feasible else presenters.ranges(view.record, service.task_of(view.record)),
+        told=await service.read(presenters.tell, id, service.plans.get(view.line.plan), {}),
+        expired=presenters.expired(view.line.valid_until, service.clock()),
+    )  # fmt: skip
+
+
+@router.get("/console/decisions/{id}/override")
+@page("operator")
+async def override_form(request: Request, session: Session) -> Response:
+    return await _override_page(request, session, request.path_params["id"])
+
+
+@router.post("/console/decisions/{id}/override")
+@page("operator")
+async def override(request: Request, session: Session) -> Response:
+    """First a page with both actions side by side, then the record."""
+    id, service = request.path_params["id"], service_of(request)
+    fields = await checked_form(request, session)
+    view = await service.read(queries.decision, id, session.scope)
+    try:
+        action = _chosen(service, view, fields)
+        why = actions.reason_of(fields.get("why", ""))
+        body: OverrideBody = _read(OverrideBody, action=action, why=why, expects=fields.get("expects", ""))
+        judged = judge(view.record, service.task_of(view.record), action)
+    except Problem as error:
+        return await _override_page(request, session, id, problem=error.detail, fields=fields, status=422)
+    except NotAllowed as error:
+        return await _override_page(request, session, id, problem=sentence_of(error.problem), fields=fields, status=422)
+    except (RecordError, InputError) as error:
+        return await _override_page(request, session, id, problem=sentence_of(error), fields=fields, status=422)
+    if fields.get("step") != "record":
+        return render(
+            request, session, "confirm", view=view, judged=judged, order=order_of(view.record, judged.action), why=why,
+            fields=fields, key=fields.get("key") or new_key(),
+            unit=presenters.action_unit(view.record, service.plans.get(view.line.plan)),
+        )  # fmt: skip
+    await actions.override(service, session.principal, _asked(session, f"override/{id}", fields, body), id, body)
+    return see(f"/decisions/{id}", done="override")
+
+
+def _chosen(service: Service, view: DecisionView, fields: Mapping[str, str]) -> float | str | None:
+    """The action of a form: one of the offered ones, a number of one's own, or none (withdrawn)."""
+    choice = fields.get("choice", "")
+    if choice == "withdraw":
+        return None
+    text = fields.get("other", "").strip() if choice == "other" else choice.removeprefix("action:")
+    if choice == "other" and re.fullmatch(r"[-+]?[\d.' ]*,[\d.' ]*", text):
+        raise Problem(
+            "invalid", f"{excerpt(text)}: write numbers with a point and nothing between the digits, as 1250.5"
+        )
+    if not text or (choice != "other" and not choice.startswith("action:")):
+        raise Problem("invalid", "choose an action, or write a number")
+    task = service.task_of(view.record)
+    if task is None:
+        raise Problem("not_allowed", "the rules of this decision's task cannot be asked here")
+    inputs = recorded_inputs(view.record, task)
+    return read_action(text, inputs.labels, inputs.actions, read_number(text, "override.action", None))
+
+
+# -------------------------------------------------------------------- verify
+
+
+@router.post("/console/decisions/{id}/verify")
+@page()
+async def verify(request: Request, session: Session) -> Response:
+    service, id = service_of(request), request.path_params["id"]
+    await checked_form(request, session)
+    values = await decision_values(service, id, session)
+    values["verified"] = await service.verify(id, session.scope)
+    return render(request, session, "decision", **values)
+
+
+@router.post("/console/log/verify")
+@page()
+async def verify_log(request: Request, session: Session) -> Response:
+    """The whole chain; one at a time, because it takes long."""
+    service = service_of(request)
+    await checked_form(request, session)
+    check_whole(session.principal)
+    if service.verifying.locked():
+        raise Problem("too_many", "a verification is under way; ask again when it is finished", retry_after=5)
+    async with service.verifying:
+        report = await service.read(verify_all, service)
+    if not report.ok:
+        service.integrity.report(f"{report.where}: {report.message}")
+    return await log_page(request, session, report)
+
+
+# -------------------------------------------------------------------- plans and monitors
+
+
+@router.post("/console/plans/{plan}/pause")
+@page("operator")
+async def pause(request: Request, session: Session) -> Response:
+    service, plan = service_of(request), request.path_params["plan"]
+    fields = await checked_form(request, session)
+    until = _utc(fields.get("until", "")) or None
+    body: PauseBody = _read(PauseBody, why=actions.reason_of(fields.get("why", "")), until=until)
+    await actions.pause(service, session.principal, _asked(session, f"pause/{plan}", fields, body), plan, body)
+    return see(_back(fields, "/plans"), done="paused", plan=plan)
+
+
+@router.post("/console/plans/{plan}/resume")
+@page("operator")
+async def resume(request: Request, session: Session) -> Response:
+    service, plan = service_of(request), request.path_params["plan"]
+    fields = await checked_form(request, session)
+    body: ResumeBody = _read(ResumeBody, why=actions.reason_of(fields.get("why", "")))
+    await actions.resume(service, session.principal, _asked(session, f"resume/{plan}", fields, body), plan, body)
+    return see(_back(fields, "/plans"), done="resumed", plan=plan)
+
+
+def _back(fields: Mapping[str, str], usual: str) -> str:
+    """The page that a form was sent from."""
+    return "" if fields.get("back") == "overview" else usual
+
+
+@router.post("/console/monitor/{plan}/rearm")
+@page("admin")
+async def rearm(request: Request, session: Session) -> Response:
+    """All streams that were ticked, in one record each and one commit."""
+    service, plan = service_of(request), request.path_params["plan"]
+    fields = await checked_form(request, session)
+    streams = [name.removeprefix(_STREAM) for name in fields if name.startswith(_STREAM)]
+    if not streams:
+        raise Problem("invalid", "nothing was ticked to be armed again")
+    why, accept = actions.reason_of(fields.get("why", "")), fields.get("accept") == "yes"
+    body: RearmBody = _read(RearmBody, streams=streams, why=why, accept=accept)
+    await actions.rearm(service, session.principal, _asked(session, f"rearm/{plan}", fields, body), plan, body)
+    return see("/monitor", done="rearmed", plan=plan)
+
+
+# -------------------------------------------------------------------- tokens
+
+
+def _tokens_page(request: Request, session: Session, *, secret: str = "", name: str = "", problem: str = "",
+                 status: int = 200) -> Response:  # fmt: skip
+    return render(
+        request, session, "tokens", status=status, tokens=service_of(request).tokens.list(), secret=secret, name=name,
+        problem=problem, roles=ROLES,
+    )  # fmt: skip
+
+
+@router.get("/console/tokens")
+@page("admin")
+async def tokens(request: Request, session: Session) -> Response:
+    return _tokens_page(request, session)
+
+
+@router.post("/console/tokens")
+@page("admin")
+async def add_token(request: Request, session: Session) -> Response:
+    """Shown once, in the answer to the form; nowhere else."""
+    fields = await checked_form(request, session)
+    name = fields.get("name", "").strip()
+    try:
+        secret = service_of(request).tokens.add(
+            name, fields.get("role", ""), _utc(fields.get("expires", "")), _listed(fields.get("plans", "")),
+            _listed(fields.get("series", "")),
+        )  # fmt: skip
+    except UCSearchError as error:
+        return _tokens_page(request, session, problem=sentence_of(error), status=422)
+    return _tokens_page(request, session, secret=secret, name=name, status=201)
+
+
+def _listed(text: str) -> list[str]:
+    """Names that a form has separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+@router.post("/console/tokens/revoke")
+@page("admin")
+async def revoke_token(request: Request, session: Session) -> Response:
+    fields = await checked_form(request, session)
+    name = fields.get("name", "")
+    if name == session.principal.name:
+        return _tokens_page(request, session, problem="This is the token you are logged in with.", status=422)
+    try:
+        service_of(request).tokens.revoke(name)
+    except UCSearchError as error:
+        return _tokens_page(request, session, problem=sentence_of(error), status=422)
+    return see("/tokens", done="revoked")

@@ -1,0 +1,233 @@
+"""What pages need besides `reads`: a decision told with its pictures, a file of decisions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ucsearch.decision.words import explain_condition
+from ucsearch.errors import UCSearchError
+from ucsearch.planner.recorded.explain import explain_row
+from ucsearch.records.arrays import decode_array
+from ucsearch.records.canonical import decode_number
+from ucsearch.records.overrides import allowed_numbers
+from ucsearch.records.reader import AuditReader
+from ucsearch.report.charts import LEVELS, bars, fan, quantiles
+from ucsearch.service import queries
+from ucsearch.service.plans import Plan
+from ucsearch.service.schemas import DecisionLine, SeriesView
+from ucsearch.task import Task
+from ucsearch.tasks.words import task_words
+
+__all__ = ["Condition", "Option", "Told", "action_unit", "csv_text", "expired", "history", "options", "ranges", "tell"]
+
+_PAST = 40  # decisions of a series that are drawn
+_TOLD_STEPS = 40  # of a fan's table
+_OPTIONS = 100  # to choose from
+_RANGES = 5  # of numbers that are named
+_FAR = 1e9  # numbers of a state beyond are no amounts
+
+
+@dataclass(frozen=True)
+class Condition:
+    words: str
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Option:
+    """An action that the rules allow."""
+
+    action: Any
+    label: str
+    order: float | None
+    score: Any
+    bound: Any
+    current: bool  # it counts now
+
+
+@dataclass(frozen=True)
+class Told:
+    """A decision in words and pictures."""
+
+    text: str
+    conditions: tuple[Condition, ...]
+    rivals: tuple[Mapping[str, Any], ...]  # best first
+    chosen: int | None  # index of the one that was put forward
+    fan: str  # SVG, "" where there is no forecast
+    fan_rows: tuple[tuple[int, tuple[float, ...], float | None], ...]  # step, quantiles, what came
+    plan: str  # SVG
+    orders: tuple[float, ...]
+    action_unit: str
+
+
+def options(
+    record: Mapping[str, Any], feasible: Sequence[tuple[Any, str]], orders: Sequence[float | None], effective: Any
+) -> tuple[Option, ...]:
+    """Feasible actions with what is known of each."""
+    rivals = {r["action"]: r for r in record.get("rivals", ())}
+    out = []
+    for (action, label), order in zip(feasible, orders, strict=True):
+        found = rivals.get(action, {})
+        out.append(Option(action, label, order, found.get("score"), found.get("upper"), action == effective))
+    if len(out) > _OPTIONS:  # the best of a fine grid; every other number can be written
+        best = sorted(out, key=lambda o: (not o.current, -_bound(o.bound)))[:_OPTIONS]
+        out = [o for o in out if o in best]
+    return tuple(out)
+
+
+def tell(reader: AuditReader, id: str, plan: Plan | None, came: Mapping[int, float]) -> Told:
+    """Words from the record alone, and pictures of its forecast and plan."""
+    row = queries.find_row(reader, id)
+    record = row.record
+    try:
+        told = explain_row(reader, row, None if plan is None else plan.settings)
+        text, members, weights = told.text, told.members, told.weights
+        unit, orders = told.outcome_unit or told.units, tuple(float(x) for x in told.orders)
+        title = "Plan" if told.released else "The plan that was not released"
+    except UCSearchError as error:
+        return Told(str(error), _conditions(record), _rivals(record), None, "", (), "", (), action_unit(record, plan))
+    rows: tuple[tuple[float, ...], ...] = ()
+    if members.shape[0] and members.shape[1]:
+        rows = tuple(quantiles(members[:, h, 0].tolist(), weights.tolist()) for h in range(members.shape[1]))
+    table = tuple((h + 1, row_, came.get(h + 1)) for h, row_ in enumerate(rows[:_TOLD_STEPS]))
+    claim = record.get("claim", {})
+    return Told(
+        text, _conditions(record), _rivals(record), claim.get("action_index"),
+        fan("fan", "Forecast", rows, came, unit) if rows else "", table,
+        bars("plan", title, orders, told.action_unit) if orders else "", orders, action_unit(record, plan),
+    )  # fmt: skip
+
+
+def history(reader: AuditReader, view: SeriesView, unit: str) -> str:
+    """What the last decisions expected of their next step, and what came of it, oldest first; "" without forecasts."""
+    first = {o.decision: o for o in reversed(view.outcomes) if o.step == 1 and not o.replaces}
+    rows: list[tuple[float, ...]] = []
+    came: dict[int, float] = {}
+    for line in reversed(view.recent[:_PAST]):
+        record = reader.get(line.seq).record
+        trace = record.get("inputs", {}).get("trace")
+        if record["kind"] != "decision" or trace is None:
+            continue
+        members, weights = (decode_array(reader.blob(trace[n]["$blob"]))[0] for n in ("members", "weights"))
+        if not members.shape[0]:
+            continue
+        rows.append(quantiles(members[:, 0, 0].tolist(), weights.tolist()))
+        found = first.get(line.id)
+        if found is not None:
+            value = found.value[0] if isinstance(found.value, list) else found.value
+            came[len(rows)] = float(decode_number(value))
+    return (
+        fan("history", "One step ahead, by decision, and what came", rows, came, unit, "decision")
+        if len(rows) > 1
+        else ""
+    )
+
+
+def action_unit(record: Mapping[str, Any], plan: Plan | None) -> str:
+    """What an action of a record is counted in; "" where nobody says."""
+    if plan is None:
+        return ""
+    s = plan.settings
+    words = task_words(str(record.get("task", {}).get("name", "")), s.units, s.currency or "")
+    return s.units if words is None else words.action_unit
+
+
+def ranges(record: Mapping[str, Any], task: Task | None) -> tuple[tuple[float, float], ...]:
+    """Where none of the recorded actions is allowed: ranges of numbers that are, as far as they were tried. Whoever
+    must decide would have to guess them."""
+    if task is None or "inputs" not in record:
+        return ()
+    known = [float(decode_number(x)) for x in (*record["task"]["actions"], *record["inputs"]["state"]) if x is not None]
+    known = [x for x in known if math.isfinite(x) and abs(x) < _FAR]
+    reach = max([1.0, *map(abs, known)]) * 1.5
+    step = 10.0 ** math.floor(math.log10(reach / 100.0))
+    tried = sorted({*known, *(i * step for i in range(-int(reach / step), int(reach / step) + 1))})
+    try:
+        right = allowed_numbers(record, task, tried)
+    except UCSearchError:
+        return ()
+    out: list[tuple[float, float]] = []
+    for i, number in enumerate(tried):
+        if right[i] and i and right[i - 1]:
+            out[-1] = (out[-1][0], number)
+        elif right[i]:
+            out.append((number, number))
+    return tuple(out[:_RANGES])
+
+
+def expired(until: str, now: datetime) -> bool:
+    """Whether a decision may no longer be followed, nor overridden."""
+    return bool(until) and not now < datetime.fromisoformat(until)
+
+
+def _conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:
+    out = []
+    for row in record.get("gate", {}).get("rows", ()):
+        words = explain_condition(
+            row["name"], _number(row["left"]), row["operator"], _number(row["right"]), row["pass"]
+        )
+        out.append(Condition(words.partition("  ")[2].strip() or words, bool(row["pass"])))
+    return tuple(out)
+
+
+def _rivals(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    index = record.get("claim", {}).get("action_index")
+    return tuple(sorted(record.get("rivals", ()), key=lambda r: (r["index"] != index, -_bound(r["upper"]))))
+
+
+def _bound(value: Any) -> float:
+    return math.inf if value is None else float(decode_number(value))
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "-"
+    try:
+        return f"{float(decode_number(value)):.6g}"
+    except (TypeError, ValueError, UCSearchError):
+        return str(value)
+
+
+HEAD = ("seq", "id", "plan", "series", "outcome", "reason", "action", "label", "effective", "overridden", "now",
+        "valid_until", "sentence")  # fmt: skip
+
+
+def changeable(reader: AuditReader, lines: Sequence[DecisionLine], now: datetime) -> frozenset[str]:
+    """Ids of decisions that a person may override: the newest of their series, and still valid."""
+    newest: dict[tuple[str, str], int] = {}
+    for line in lines:
+        if (line.plan, line.series) not in newest and not expired(line.valid_until, now):
+            row = reader.newest(line.series, line.plan or None)
+            newest[line.plan, line.series] = 0 if row is None else row.seq
+    return frozenset(line.id for line in lines if newest.get((line.plan, line.series)) == line.seq)
+
+
+def csv_text(lines: Sequence[DecisionLine]) -> bytes:
+    """A table for a spreadsheet; texts that it would take for a formula get a mark in front."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\r\n")
+    writer.writerow(HEAD)
+    for line in lines:
+        writer.writerow([_cell(getattr(line, name)) for name in HEAD])
+    return ("\ufeff" + file.getvalue()).encode("utf-8", "replace")
+
+
+# Of a spreadsheet, also where it splits at semicolons (as a German one does, whatever is quoted), and in full width.
+_FORMULA = re.compile("(^|[;\t\r\n])( *[=+@\t\r\uff1d\uff0b\uff20\uff0d-])")
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return _FORMULA.sub(r"\1'\2", value)
+    return "" if value is None else value
+
+
+def levels_head() -> tuple[str, ...]:
+    return tuple(f"{100 * level:g} %" for level in LEVELS)

@@ -1,0 +1,279 @@
+"""What endpoints and console show of monitors, and what decisions that were followed were worth."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ucsearch.engine.plain.window import mean_and_spread
+from ucsearch.errors import UCSearchError
+from ucsearch.monitor.bets import ADVICE
+from ucsearch.monitor.fold import POOL, Settings, Status
+from ucsearch.monitor.journal import Watched
+from ucsearch.policies import MODES
+from ucsearch.records.arrays import decode_array
+from ucsearch.records.canonical import decode_number, encode_number
+from ucsearch.records.overrides import recorded_inputs
+from ucsearch.records.reader import AuditReader
+from ucsearch.rules.answers import as_number
+from ucsearch.service.errors import Problem
+from ucsearch.service.plan_state import PlanStates
+from ucsearch.service.schemas import EventView, MonitorView, RealisedView, StreamView
+from ucsearch.service.tokens import Scope
+from ucsearch.task import Task
+
+if TYPE_CHECKING:
+    from ucsearch.service.service import Service
+
+__all__ = ["Realised", "Worth", "curve", "ends", "monitor", "monitors", "pool_tripped", "stream", "stream_of", "worth"]
+
+_WHOLE = Scope()
+RECENT = 500  # outcomes that count, as for coverage
+_LEVEL = 0.95
+_CLOSE = 1e-9
+
+TaskOf = Callable[[Mapping[str, Any]], Task | None]
+
+
+class Worth(NamedTuple):
+    """One followed decision, in units of reward."""
+
+    realised: float
+    expected: float
+    spread: float
+    risk: float  # the policy's price of spread
+
+    @property
+    def excess(self) -> float:
+        return max(0.0, abs(self.expected - self.realised) - self.risk * self.spread)
+
+
+def worth(record: Mapping[str, Any], task: Task, value: Any, blob: Callable[[str], bytes]) -> Worth | None:
+    """Of a recorded decision whose first outcome was `value`; None where the record does not say, or where what it
+    says of its first step does not follow from it."""
+    if record.get("kind") != "decision" or record["settings"]["mode"] == MODES["scores"]:
+        return None
+    action = record["outcome"]["action"]
+    rival = next((r for r in record["rivals"] if r["action"] == action), None)
+    if action is None or rival is None or rival["step_score"] is None:
+        return None
+    try:
+        given = recorded_inputs(record, task)
+        trace, settings, a = record["inputs"]["trace"], record["settings"], float(decode_number(action))
+        members, weights, mean = (decode_array(blob(trace[n]["$blob"]))[0] for n in ("members", "weights", "mean"))
+        came = value if isinstance(value, list) else [value]
+        if len(came) != task.fields or not len(members):
+            return None
+
+        def reward(y: Any) -> float:
+            outcome = y[0] if task.outcome is None else task.outcome(*y)
+            return as_number(task.reward_at(given.state, a, outcome, 0, given.params))
+
+        rewards = [reward(path[0].tolist()) for path in members]
+        own, spread = mean_and_spread(rewards, weights.tolist(), settings["spread"], settings["tail"])
+        expected = reward(mean[0].tolist()) if settings["mode"] == MODES["mean"] else own
+        claimed = float(decode_number(rival["step_score"]))
+        if not abs(expected - settings["risk"] * spread - claimed) <= _CLOSE * max(1.0, abs(claimed), abs(expected)):
+            return None
+        return Worth(reward([float(x) for x in came]), expected, spread, float(settings["risk"]))
+    except (UCSearchError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
+        return None
+
+
+class Realised:
+    """The last worths by plan. Every look reads only the outcomes that are new."""
+
+    def __init__(self, task_of: TaskOf, earlier: Callable[[], list[AuditReader]] = list) -> None:
+        """`earlier` opens the files of the log before the one that is looked at."""
+        self._task_of, self._earlier, self._lock = task_of, earlier, threading.Lock()
+        self._seen: dict[str, int] = {}  # newest outcome that was looked at, by plan
+        self._known: dict[str, deque[Worth]] = {}
+
+    def look(self, reader: AuditReader, plan: str) -> RealisedView:
+        with self._lock:
+            seen = self._seen.get(plan, 0)
+            rows = reader.list(plan=plan, kind="outcome", newest_first=True, limit=RECENT)
+            known = self._known.setdefault(plan, deque(maxlen=RECENT))
+            for row in reversed([row for row in rows if row.seq > seen]):
+                if (found := self._worth(reader, row.record)) is not None:
+                    known.append(found)
+            if rows:
+                self._seen[plan] = rows[0].seq
+            return _view(known)
+
+    def _worth(self, reader: AuditReader, outcome: Mapping[str, Any]) -> Worth | None:
+        if outcome["step"] != 1 or "replaces" in outcome or outcome.get("taken") is None:
+            return None
+        if "log" not in outcome:
+            return self._worth_in(reader, outcome)
+        with ExitStack() as stack:  # the decision is in a file before; its number is another entry's here
+            files = [stack.enter_context(file) for file in self._earlier()]
+            return next((w for file in files if (w := self._worth_in(file, outcome)) is not None), None)
+
+    def _worth_in(self, reader: AuditReader, outcome: Mapping[str, Any]) -> Worth | None:
+        try:
+            row = reader.get(outcome["entry"])
+        except (UCSearchError, KeyError):
+            return None
+        if row.id != outcome["decision"] or outcome["taken"] != row.record["outcome"]["action"]:
+            return None
+        decision, task = row.record, self._task_of(row.record)
+        return None if task is None else worth(decision, task, outcome["value"], reader.blob)
+
+
+def _view(known: deque[Worth]) -> RealisedView:
+    count = len(known)
+    if not count:
+        return RealisedView(0, None, None, None)
+    excess = sorted(w.excess for w in known)
+    return RealisedView(
+        count, math.fsum(w.realised for w in known) / count, math.fsum(w.expected for w in known) / count,
+        excess[min(count - 1, math.ceil(_LEVEL * count) - 1)],
+    )  # fmt: skip
+
+
+_SHOWN = 500  # streams of one answer
+_EVENTS = 10_000  # of a plan's monitor in which trips are looked for
+
+
+async def monitors(service: Service, scope: Scope = _WHOLE, worths: bool = True) -> tuple[MonitorView, ...]:
+    """One for each plan; without `worths` nobody asks what decisions were worth."""
+    return tuple([await monitor(service, name, scope, worths) for name in service.plans_of(scope)])
+
+
+async def monitor(service: Service, plan: str, scope: Scope = _WHOLE, worths: bool = True) -> MonitorView:
+    found = service.plan(plan)
+    worth = await service.read(service.realised.look, found.name) if worths else None
+    if found.watching is None:
+        return MonitorView(plan, "off", None, 0, (), None, (), 0, (), worth)
+    events = await service.read(events_of, found.name)
+    trips = await service.read(trips_of, found.name, tripped_in(service.plan_states, found.name))
+    made = view(service.plan_states, found.name, service.clock(), events, trips, scope)
+    return dataclasses.replace(made, realised=worth)
+
+
+def view(
+    states: PlanStates, plan: str, now: datetime, events: tuple[EventView, ...], trips: Mapping[str, str],
+    scope: Scope = _WHOLE,
+) -> MonitorView:  # fmt: skip
+    """As the service knows it now; a snapshot, taken without stopping the deciding thread."""
+    watched = states.journal.plans.get(plan)
+    if watched is None:
+        return MonitorView(plan, "off", None, 0, (), None, (), 0, events)
+    pool, *rest = watched.monitor.statuses()
+    rest = [status for status in rest if scope.has(plan, status.series)]
+    tripped = sum(s.tripped for s in rest)
+    settings = watched.monitor.settings
+    return MonitorView(
+        plan, "tripped" if pool.tripped else "partly" if tripped else "armed", _stream(pool, settings, trips), tripped,
+        tuple(_stream(s, settings, trips) for s in rest[:_SHOWN]), watched.coverage, watched.histogram(),
+        states.overdue(plan, now), tuple(e for e in events if scope.has(plan, e.series) or not e.series),
+    )  # fmt: skip
+
+
+async def stream(service: Service, plan: str, series: str) -> StreamView:
+    """One stream of a plan with a monitor."""
+    found = await stream_of(service, service.plan(plan).name, series)
+    if found is None:
+        raise Problem("not_found", "the plan has no monitor")
+    if series != POOL and not found.outcomes and not found.since:  # a misspelt name would look like a good one
+        await service.read_one(_check_known, series, plan)
+    return found
+
+
+async def stream_of(service: Service, plan: str, series: str) -> StreamView | None:
+    """A stream; None where nothing is watched."""
+    watched = _watched(service, plan)
+    if watched is None:
+        return None
+    status = watched.monitor.status(series)
+    trips = await service.read(trips_of, plan, {series}) if status.tripped else {}
+    return _stream(status, watched.monitor.settings, trips)
+
+
+def _check_known(reader: AuditReader, series: str, plan: str) -> None:
+    if reader.newest(series, plan) is None:
+        raise Problem("not_found", "there is no decision of this series")
+
+
+def pool_tripped(service: Service, plan: str) -> bool:
+    """Whether nothing of a plan is released because all its series together have tripped."""
+    watched = _watched(service, plan)
+    return watched is not None and watched.monitor.status().tripped
+
+
+def _watched(service: Service, plan: str) -> Watched | None:
+    """None for a plan whose monitor was taken out of service.toml, though the log still knows it."""
+    found = service.plans.get(plan)
+    return None if found is None or found.watching is None else service.plan_states.journal.plans.get(plan)
+
+
+def tripped_in(states: PlanStates, plan: str) -> set[str]:
+    """Streams that have tripped, "" for all together."""
+    watched = states.journal.plans.get(plan)
+    return set() if watched is None else {s.series for s in watched.monitor.statuses() if s.tripped}
+
+
+def trips_of(reader: AuditReader, plan: str, streams: Collection[str]) -> dict[str, str]:
+    """When these streams tripped last, as far as this file of the log knows."""
+    missing, found = set(streams), dict[str, str]()
+    rows = reader.list(plan=plan, kind="monitor", newest_first=True, limit=_EVENTS) if missing else ()
+    for row in rows:
+        record = row.record
+        if record["event"] == "tripped" and record["series"] in missing:
+            missing.discard(record["series"])
+            found[record["series"]] = record["at"]
+            if not missing:
+                break
+    return found
+
+
+def _stream(status: Status, settings: Settings, trips: Mapping[str, str]) -> StreamView:
+    since = trips.get(status.series, "an earlier file of the log") if status.tripped else ""
+    return StreamView(
+        status.series, "tripped" if status.tripped else "armed", encode_number(status.evidence), settings.limit,
+        status.about, status.outcomes, since, _next(status, settings),
+    )  # fmt: skip
+
+
+def _next(status: Status, settings: Settings) -> str:
+    """What to do about a stream that has tripped."""
+    if not status.tripped:
+        return ""
+    advice = ADVICE.get(status.about, "look for what has changed")
+    if status.series == POOL:
+        return f"{advice[0].upper()}{advice[1:]}. Then an admin arms the monitor again."
+    return (
+        f"{advice[0].upper()}{advice[1:]}. Override what cannot wait. It is armed again after {settings.probation} "
+        "calm outcomes, or by an admin."
+    )
+
+
+def events_of(reader: AuditReader, plan: str, limit: int = 100) -> tuple[EventView, ...]:
+    rows = reader.list(plan=plan, kind="monitor", newest_first=True, limit=limit)
+    return tuple(
+        EventView(row.seq, r["at"], r["series"], r["event"], r["evidence"], r["about"], r["by"], r["why"])
+        for row, r in ((row, row.record) for row in rows)
+    )
+
+
+def curve(states: PlanStates, plan: str, series: str = POOL) -> tuple[tuple[float, float], ...]:
+    """(number of the outcome, evidence) of one stream, for a picture. From memory: a replay took as long as the log."""
+    watched = states.journal.plans.get(plan)
+    return () if watched is None else watched.monitor.curve(series)
+
+
+def ends(reader: AuditReader, plan: str, series: str = POOL) -> tuple[str, str]:
+    """When the first and the last outcome of a stream, as far as this file knows, were observed."""
+    found = [
+        reader.list(plan=plan, series=series or None, kind="outcome", newest_first=newest, limit=1)
+        for newest in (False, True)
+    ]
+    first, last = (str(rows[0].record["observed_at"]) if rows else "" for rows in found)
+    return first, last

@@ -1,0 +1,291 @@
+"""What decisions depend on besides their request: pauses, monitors, missing outcomes. All follows from the log."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from ucsearch.decision.gate import Calibration
+from ucsearch.monitor.journal import Journal, period_key, settings_content
+from ucsearch.records.entries import Row
+from ucsearch.records.log import AuditLog
+from ucsearch.records.reader import AuditReader
+from ucsearch.service.plans import Plan
+
+__all__ = ["AwaitedOutcomes", "Pause", "PlanStates", "due_at", "pause_of"]
+
+_LOOK_BACK = 10_000  # decisions of a plan in which missing outcomes are looked for at a start
+_PAGE = 500
+_OPEN = 100  # periods of a series that wait for their outcomes
+
+Place = tuple[int, int]  # period and step
+
+
+class Due(NamedTuple):
+    """When outcomes of a decision should have been reported."""
+
+    series: str
+    steps: Mapping[Place, datetime]
+
+
+class _Told(NamedTuple):
+    """A decision that waits, or an outcome of one."""
+
+    seq: int
+    decision: str
+    due: Due | None
+    step: int
+
+
+def due_at(plan: Plan, record: Mapping[str, Any], step: int = 1) -> datetime | None:
+    """When a decision's outcome should have been reported; None where it has no forecast or no time."""
+    table = plan.table.monitor
+    if table is None or record.get("kind") != "decision":
+        return None
+    meta, gate = record["inputs"]["trace"]["meta"], record["gate"]
+    for text in (*meta.get("cutoff", []), *meta.get("issued", []), gate["now"]):
+        try:
+            moment = datetime.fromisoformat(text)
+            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+            return moment + timedelta(seconds=step * _length(plan) + table.grace_s)
+        except (ValueError, OverflowError):  # no time, or one near the end of the calendar: the next one says it
+            continue
+    return None
+
+
+def _length(plan: Plan) -> float:
+    return plan.table.valid_for_s if math.isnan(plan.period_s) else plan.period_s
+
+
+def _due(plan: Plan, record: Mapping[str, Any]) -> Due | None:
+    table, first = plan.table.monitor, due_at(plan, record)
+    if table is None or first is None:
+        return None
+    try:
+        start = first - timedelta(seconds=_length(plan) + table.grace_s)
+        key = period_key(start.isoformat(), plan.settings.period)
+    except OverflowError:  # at the beginning of the calendar, where no other zone has this time
+        key = 0
+    dues = {(key, step): due_at(plan, record, step) for step in range(1, table.lags + 1)}
+    return Due(record["series"], {place: when for place, when in dues.items() if when is not None})
+
+
+class AwaitedOutcomes:
+    """Of all plans; kept by the deciding thread."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, dict[str, dict[Place, datetime]]] = {}  # plan, series
+
+    def rebuild(self, plans: Iterable[Plan], files: Sequence[AuditReader]) -> None:
+        """From the log's files, the newest first: told in the order of the log, it comes to what it was."""
+        self._open = {plan.name: {} for plan in plans}
+        for plan in plans:
+            left, told = _LOOK_BACK, list[list[_Told]]()
+            for file in files:
+                if left:
+                    told.append(_recent(file, plan, left))
+                    left -= sum(one.due is not None for one in told[-1])
+            known: dict[str, Due] = {}
+            for one in (one for own in reversed(told) for one in own):
+                if one.due is not None:
+                    known[one.decision] = one.due
+                    self._wait(plan, one.due)
+                elif one.decision in known:
+                    self._arrived(plan.name, known[one.decision], one.step)
+
+    def waits(self, plan: Plan, record: Mapping[str, Any]) -> None:
+        """A decision was recorded."""
+        if (due := _due(plan, record)) is not None:
+            self._wait(plan, due)
+
+    def arrived(self, plan: Plan, decision: Mapping[str, Any], step: int) -> None:
+        """An outcome of it was reported."""
+        if (due := _due(plan, decision)) is not None:
+            self._arrived(plan.name, due, step)
+
+    def overdue(self, plan: str, now: datetime, series: str | None = None) -> int:
+        found = self._open.get(plan, {})
+        chosen: Iterable[dict[Place, datetime]] = found.values() if series is None else (found.get(series, {}),)
+        return sum(when < now for known in list(chosen) for when in list(known.values()))
+
+    def overdue_since(self, plan: str, now: datetime) -> str:
+        times = [when for known in list(self._open.get(plan, {}).values()) for when in list(known.values())]
+        overdue = [when for when in times if when < now]
+        return min(overdue).isoformat() if overdue else ""
+
+    def starved(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
+        """Series of a plan with overdue outcomes, and how many; the most first."""
+        found = [(series, self.overdue(plan, now, series)) for series in list(self._open.get(plan, {}))]
+        return tuple(sorted((x for x in found if x[1]), key=lambda x: (-x[1], x[0])))
+
+    def _wait(self, plan: Plan, due: Due) -> None:
+        known = self._open[plan.name].setdefault(due.series, {})
+        for place, when in due.steps.items():
+            known.setdefault(place, when)
+        while len(known) > _OPEN * len(due.steps):
+            del known[next(iter(known))]
+
+    def _arrived(self, plan: str, due: Due, step: int) -> None:
+        known = self._open.get(plan, {}).get(due.series, {})
+        for place in due.steps:
+            if place[1] == step:
+                known.pop(place, None)
+
+
+def _recent(log: AuditReader, plan: Plan, most: int) -> list[_Told]:
+    """The last decisions of a file, and the outcomes since the first of them, in order; all outcomes where all
+    decisions are there, because they may be about the file before. Read in pages, so that no record is kept."""
+    out, first = list[_Told](), 0
+    for row in _newest(log, plan, "decision"):
+        if len(out) == most:
+            first = out[-1].seq
+            break
+        if (due := _due(plan, row.record)) is not None:
+            out.append(_Told(row.seq, row.id, due, 0))
+    for row in _newest(log, plan, "outcome"):
+        if row.seq < first:
+            break
+        out.append(_Told(row.seq, str(row.record["decision"]), None, int(row.record["step"])))
+    return sorted(out, key=lambda one: one.seq)
+
+
+def _newest(log: AuditReader, plan: Plan, kind: str) -> Iterator[Row]:
+    before: int | None = None
+    while True:
+        rows = log.list(plan=plan.name, kind=kind, newest_first=True, limit=_PAGE, before=before)
+        yield from rows
+        if len(rows) < _PAGE:
+            return
+        before = rows[-1].seq
+
+
+_FILES_BACK = 2  # earlier files in which missing outcomes are looked for at a start
+
+
+class Pause(NamedTuple):
+    """The control entry that stands for a plan."""
+
+    seq: int
+    who: str
+    why: str
+    at: str
+    until: str  # "" until somebody resumes
+
+    def holds(self, now: datetime) -> bool:
+        return not self.until or now < datetime.fromisoformat(self.until)
+
+
+def pause_of(reader: AuditReader, plan: str) -> Pause | None:
+    """The pause that the log's newest control entry of a plan says; None when it says resume, or there is none."""
+    rows = reader.list(plan=plan, kind="control", newest_first=True, limit=1)
+    if not rows or (record := rows[0].record)["action"] != "pause":
+        return None
+    return Pause(rows[0].seq, record["who"], record["why"], record["at"], record.get("until", ""))
+
+
+class PlanStates:
+    """Kept by the deciding thread; `rebuild` makes it again from the log."""
+
+    def __init__(self, plans: Mapping[str, Plan]) -> None:
+        self._plans = plans
+        self.pauses: dict[str, Pause | None] = {}
+        self.journal = Journal()
+        self.earlier: Callable[[], list[AuditReader]] = list  # files of the log before the one that is written to
+        self._awaited = AwaitedOutcomes()
+
+    def rebuild(self, log: AuditReader) -> None:
+        self.pauses = {name: pause_of(log, name) for name in self._plans}
+        watched = [plan for plan in self._plans.values() if plan.watching is not None]
+        self.journal = journal_of(log)
+        older = self.earlier()[:_FILES_BACK] if watched else []
+        self._awaited.rebuild(watched, [log, *older])
+        for file in older:
+            file.close()
+
+    def unarmed(self, log: AuditReader) -> list[tuple[Plan, dict[str, Any]]]:
+        """Plans whose monitor has no settings in the log yet, or others; with what must be written."""
+        out = []
+        for plan in self._plans.values():
+            if plan.watching is None:
+                continue
+            wanted = settings_content(plan.watching, plan.settings.period)
+            rows = log.list(plan=plan.name, kind="monitor", newest_first=True, limit=100_000)
+            last = next((r.record["settings"] for r in rows if r.record["event"] in ("armed", "carried")), None)
+            if last != wanted:
+                out.append((plan, wanted))
+        return out
+
+    def arm(self, log: AuditLog, now: datetime) -> None:
+        """Settings of the monitors are entries too: whoever has the log can derive what they did."""
+        for plan, settings in self.unarmed(log):
+            record = {
+                "schema": "ucsearch.monitor/1", "kind": "monitor", "plan": plan.name, "series": "", "event": "armed",
+                "evidence": 0.0, "count": 0, "about": "", "at": now.isoformat(), "by": "service",
+                "why": "as service.toml says", "settings": settings,
+            }  # fmt: skip
+            log.append(record)
+            self.journal.add(record)
+
+    def follow(self, log: AuditReader, record: Mapping[str, Any]) -> None:
+        """After something was recorded by a person."""
+        if record["kind"] == "control":
+            self.pauses[record["plan"]] = pause_of(log, record["plan"])
+        elif record["kind"] == "monitor":
+            self.journal.add(record)
+
+    def paused(self, plan: Plan, now: datetime) -> bool:
+        found = self.pauses.get(plan.name)
+        return found is not None and found.holds(now)
+
+    def calibrations(self, plan: Plan, series: Sequence[str], now: datetime) -> Mapping[str, Calibration]:
+        own = plan.settings.calibration
+        if plan.watching is None:
+            return {}
+        return {
+            name: Calibration(
+                eps_c=own.eps_c, undercoverage=own.undercoverage, drift=self.journal.drift(plan.name, name),
+                overdue=float(self.overdue(plan.name, now, name)),
+            )
+            for name in series
+        }  # fmt: skip
+
+    # Outcomes that are waited for
+
+    def waits(self, plan: Plan, seq: int, record: Mapping[str, Any]) -> None:
+        self._awaited.waits(plan, record)
+
+    def arrived(self, decision: Mapping[str, Any], step: int) -> None:
+        """An outcome of a decision was reported."""
+        plan = self._plans.get(str(decision.get("plan", "")))
+        if plan is not None and plan.watching is not None:
+            self._awaited.arrived(plan, decision, step)
+
+    def overdue(self, plan: str, now: datetime, series: str | None = None) -> int:
+        return self._awaited.overdue(plan, now, series)
+
+    def overdue_since(self, plan: str, now: datetime) -> str:
+        """When the first outcome of a plan that is missing was due; "" where none is."""
+        return self._awaited.overdue_since(plan, now)
+
+    def starved(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
+        """Series of a plan whose outcomes were not reported in time, and how many; the most first."""
+        return self._awaited.starved(plan, now)
+
+
+def journal_of(log: AuditReader) -> Journal:
+    """The monitors as the log says, also of plans that are not watched any more: what follows from their outcomes is
+    recorded all the same, as everybody who has the log derives it."""
+    journal = Journal()
+    if not log.list(kind="monitor", limit=1):
+        return journal
+    for row in events(log):
+        journal.add(row.record)
+    return journal
+
+
+def events(log: AuditReader) -> Iterator[Row]:
+    """Outcome and monitor entries, in order, a few at a time."""
+    return heapq.merge(log.iterate("outcome"), log.iterate("monitor"), key=lambda row: row.seq)

@@ -1,0 +1,277 @@
+"""Read queries of endpoints and console: what is shown of decisions, series, plans and the log.
+
+Every function takes an `AuditReader` first and is run by `Service.read`. What is outside of the scope of whoever asks
+is not found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from ucsearch.decision.gate import Reason
+from ucsearch.errors import RecordError
+from ucsearch.planner.recorded.explain import explain_row
+from ucsearch.records.chain import GENESIS
+from ucsearch.records.entries import NoEntry, Row, effective_of
+from ucsearch.records.export import jsonl_line
+from ucsearch.records.reader import AuditReader
+from ucsearch.report.charts import fan, quantiles
+from ucsearch.service.answers import answer, label_of, order_of
+from ucsearch.service.errors import Problem
+from ucsearch.service.plan_state import pause_of
+from ucsearch.service.plans import Plan
+from ucsearch.service.schemas import (
+    DecisionLine,
+    DecisionPage,
+    DecisionView,
+    Explained,
+    LogView,
+    OutcomeView,
+    OverrideView,
+    PlanView,
+    SeriesView,
+)
+from ucsearch.service.tally import KINDS, Tally
+from ucsearch.service.tokens import Scope
+
+__all__ = [
+    "decision",
+    "decisions",
+    "expects_of",
+    "explain",
+    "export_part",
+    "find_row",
+    "log_view",
+    "outcomes_of",
+    "plans",
+    "plans_of",
+    "series",
+]
+
+_WHOLE = Scope()
+_PAGES = 20  # of a list that are looked through for what somebody may see
+_EXPORTED = 200  # lines at a time
+
+
+def find_row(reader: AuditReader, id: str, scope: Scope = _WHOLE) -> Row:
+    """A decision or refusal by its id."""
+    try:
+        row = reader.get(id)
+    except NoEntry:
+        raise Problem("not_found", "there is no such decision") from None
+    record = row.record
+    if record.get("kind") not in KINDS or not _is_in(record, scope):
+        raise Problem("not_found", "there is no such decision")
+    return row
+
+
+def expects_of(reader: AuditReader, row: Row) -> str:
+    """What an override must expect: the id of the newest thing said about a decision."""
+    standing = reader.overrides(row.seq)
+    return standing[-1].id if standing else row.id
+
+
+def _line(row: Row, effective: Any, record: Mapping[str, Any] | None = None) -> DecisionLine:
+    r = row.record if record is None else record
+    o = r.get("outcome", {})
+    return DecisionLine(
+        row.id, row.seq, r["kind"], r.get("plan", ""), r.get("series", ""), o.get("outcome", ""), o.get("reason", ""),
+        o.get("action"), label_of(r, o.get("action")), effective.action, effective.override is not None,
+        o.get("sentence", ""), r.get("gate", {}).get("now", ""), r.get("valid_until", ""),
+    )  # fmt: skip
+
+
+def decisions(
+    reader: AuditReader, scope: Scope = _WHOLE, *, plan: str | None = None, series: str | None = None,
+    outcome: str | None = None, reason: str | None = None, kind: str | None = None, before: int | None = None,
+    limit: int = 50,
+) -> DecisionPage:  # fmt: skip
+    """Newest first; `before` is the number at which the page before ended."""
+    # Refusals are found by what they are refused as: one by one all of a long log would be looked through for a few.
+    if reason is None and series is None and kind == "refusal":
+        reason = Reason.INVALID_TRACE.value
+    kinds = KINDS if kind is None else (kind,)
+    if plan is None and len(scope.plans) == 1:
+        plan = scope.plans[0]
+    rows: list[Row] = []
+    more = True
+    for _ in range(1 if scope.is_whole else _PAGES):
+        found = reader.list(
+            plan=plan, series=series, outcome=outcome, reason=reason, kind=kinds, before=before, limit=limit + 1,
+            newest_first=True,
+        )  # fmt: skip
+        more, found = len(found) > limit, found[:limit]
+        rows += [row for row in found if _is_in(row.record, scope)]
+        before = found[-1].seq if found else None
+        if not more or len(rows) >= limit:
+            break
+    if len(rows) > limit:
+        more, rows = True, rows[:limit]
+        before = rows[-1].seq
+    standing = reader.effective(rows)
+    items = tuple(_line(row, standing[row.seq]) for row in rows if row.seq in standing)
+    return DecisionPage(items, before if more else None)
+
+
+def _is_in(record: Mapping[str, Any], scope: Scope) -> bool:
+    return scope.is_whole or scope.has(str(record.get("plan", "")), str(record.get("series", "")))
+
+
+def _override_views(record: Mapping[str, Any], rows: Sequence[Row]) -> tuple[OverrideView, ...]:
+    return tuple(
+        OverrideView(
+            row.id, row.seq, o["who"], o["why"], o["at"], o["action"], o.get("label", ""), o.get("off_grid", False),
+            order_of(record, o["action"]),
+        )
+        for row, o in ((row, row.record) for row in rows)
+    )  # fmt: skip
+
+
+def outcomes_of(reader: AuditReader, row: Row) -> tuple[OutcomeView, ...]:
+    """Reports about a decision, in order; the first of a step counts."""
+    return _reports(reader, row.id, row.seq, effective_of(row, ()).action)
+
+
+def _reports(reader: AuditReader, id: str, seq: int, action: Any) -> tuple[OutcomeView, ...]:
+    """`action` is the decided one."""
+    first: dict[int, str] = {}
+    out = []
+    reports = reader.reports(id)
+    overrides = reader.overrides(seq) if reports else ()
+    for found in reports:
+        o = found.record
+        if o.get("entry", seq) != seq:
+            continue
+        step = int(o["step"])
+        taken = o.get("taken")
+        # What counted when it was said, as its answer has it: nobody can follow what came later.
+        said = [other.record["action"] for other in overrides if other.seq < found.seq]
+        effective = said[-1] if said and said[-1] is not None else action
+        out.append(
+            OutcomeView(
+                found.id,
+                found.seq,
+                id,
+                step,
+                o["value"],
+                o["observed_at"],
+                o["reported_by"],
+                taken,
+                None if taken is None else taken == effective,
+                first.get(step, ""),
+            )
+        )
+        first.setdefault(step, found.id)
+    return tuple(out)
+
+
+def decision(reader: AuditReader, id: str, scope: Scope = _WHOLE) -> DecisionView:
+    row = find_row(reader, id, scope)
+    record = row.record
+    standing = reader.effective([row])[row.seq]
+    newest = reader.newest(record.get("series", ""), record.get("plan"))
+    return DecisionView(
+        _line(row, standing, record), answer(row, record), record, row.digest, row.head, row.written_at,
+        _override_views(record, reader.overrides(row.seq)), outcomes_of(reader, row),
+        newest is not None and newest.seq == row.seq, _label(record, standing), expects_of(reader, row),
+        order_of(record, standing.action),
+    )  # fmt: skip
+
+
+def _label(record: Mapping[str, Any], standing: Any) -> str:
+    """What the task calls the action that counts."""
+    if standing.override is None:
+        return label_of(record, standing.action)
+    return str(standing.override.record.get("label", ""))
+
+
+def series(
+    reader: AuditReader, name: str, scope: Scope, now: datetime, plan: str | None = None, limit: int = 50
+) -> SeriesView:
+    if plan is None and len(scope.plans) == 1:
+        plan = scope.plans[0]
+    row = reader.newest(name, plan)
+    if row is None or not _is_in(record := row.record, scope):
+        raise Problem("not_found", "there is no decision of this series")
+    standing = reader.effective([row])[row.seq]
+    recent = decisions(reader, scope, plan=plan, series=name, limit=limit).items
+    until = record.get("valid_until", "")
+    seen: list[OutcomeView] = []
+    for line in recent:
+        seen += _reports(reader, line.id, line.seq, line.action)
+    overridden = standing.override is not None
+    return SeriesView(
+        name, _line(row, standing, record), expects_of(reader, row), standing.action,
+        _label(record, standing),
+        order_of(record, standing.action), not overridden and record["outcome"]["outcome"] == "RELEASED", until,
+        bool(until) and not now < datetime.fromisoformat(until), _override_views(record, reader.overrides(row.seq)),
+        tuple(seen), recent,
+    )  # fmt: skip
+
+
+def plans_of(reader: AuditReader, series: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Those of some plans that have decided a series of this name."""
+    return tuple(plan for plan in known if reader.newest(series, plan) is not None)
+
+
+def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: Tally) -> tuple[PlanView, ...]:
+    out = []
+    for plan in known.values():
+        pause = pause_of(reader, plan.name)
+        held = pause is not None and pause.holds(now)
+        counts, whole = tally.look(reader, plan.name, now)
+        today: Counter[str] = Counter()
+        reasons: Counter[str] = Counter()
+        for (outcome, reason), count in counts.items():
+            today[outcome] += count
+            reasons[reason] += count
+        reasons.pop("none", None)
+        s = plan.settings
+        out.append(
+            PlanView(
+                plan.name, s.digest, s.task.task().name, type(s.policy).__name__, s.run.engine, plan.table.valid_for_s,
+                held, None if pause is None or not held else {k: str(v) for k, v in pause._asdict().items()},
+                plan.watching is not None, dict(sorted(today.items())), dict(reasons.most_common()), whole,
+            )
+        )  # fmt: skip
+    return tuple(out)
+
+
+def log_view(reader: AuditReader, checkpoint_count: int | None, checkpoint_age_s: float | None) -> LogView:
+    found = reader.checkpoint(max_marks=0)
+    return LogView(found.count, found.head, reader.format, checkpoint_count, checkpoint_age_s)
+
+
+def explain(reader: AuditReader, id: str, scope: Scope, known: Mapping[str, Plan]) -> Explained:
+    row = find_row(reader, id, scope)
+    plan = known.get(str(row.record.get("plan", "")))
+    told = explain_row(reader, row, None if plan is None else plan.settings)
+    svg = ""
+    if told.members.size:
+        weights = told.weights.tolist()
+        rows = [quantiles(step, weights) for step in told.members[:, :, 0].T.tolist()]
+        came = {o.step: float(o.value) for o in outcomes_of(reader, row) if not o.replaces and not _several(o.value)}
+        svg = fan("forecast", f"forecast of {told.series}", rows, came, told.outcome_unit or told.units)
+    return Explained(told.title, told.text, svg)
+
+
+def _several(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def export_part(reader: AuditReader, first: int, last: int | None, previous: str) -> tuple[list[bytes], str]:
+    """Some exported lines from entry `first` on, and the head after them. `previous` is the head before them, where
+    some were exported already: a log that was rotated since has other entries under these numbers."""
+    if previous and reader.get(first - 1).head != previous:
+        raise RecordError("the log goes on in another file")
+    rows = list(islice(reader.rows(first, last), _EXPORTED))
+    before = previous or (GENESIS if first == 1 else reader.get(first - 1).head if rows else "")
+    out = []
+    for row in rows:
+        out.append(jsonl_line(row, before, reader.blobs_of(row)))
+        before = row.head
+    return out, before

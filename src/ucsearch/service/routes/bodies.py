@@ -1,0 +1,246 @@
+"""Read the bodies of requests: counted and timed while they come, bounded in cost before they are parsed, parsed off
+the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+
+from ucsearch.planner.decide.states import state_columns
+from ucsearch.planner.settings import Columns, Settings
+from ucsearch.service.auth import check_still_valid
+from ucsearch.service.config import Limits
+from ucsearch.service.errors import Problem, excerpt
+from ucsearch.service.schemas import DecideBody, ForecastBody
+from ucsearch.service.tokens import Principal
+
+if TYPE_CHECKING:
+    from prometheus_client import Gauge
+
+__all__ = ["PEOPLE_BYTES", "HeldBodies", "counted", "parse", "read_body", "received", "rows_of"]
+
+_PLACES = 20
+_MOST_PLACES = 1_000  # errors that are shown one by one; more are only counted
+# Marks of a body that are counted before it is parsed, so that nothing within 2 MB holds the interpreter for long.
+# Forecasts have many numbers, everything else has few. Objects are bounded by the items that a request may have.
+_LISTS, _MEMBERS, _VALUES = 60_000, 20_000, 500_000
+_FEW_LISTS, _FEW_VALUES = 10_000, 100_000
+_OBJECTS_OF_ITEM, _OBJECTS = 4, 64
+_SMALL = 32 << 10  # bytes that are parsed where they are: another thread would take longer to begin
+PEOPLE_BYTES = 64 << 10  # of a request that a person's action makes
+T = TypeVar("T", bound=BaseModel)
+R = TypeVar("R")
+
+
+class HeldBodies:
+    """Bytes of large bodies from their first one to their answer, so that memory is bounded; a token has at most half
+    of them. People's small ones always get through."""
+
+    def __init__(self, limits: Limits, gauge: Gauge) -> None:
+        self._most, self._gauge = limits.held_bytes, gauge
+        self._held: Counter[str] = Counter()
+
+    @contextmanager
+    def hold(self, count: int, principal: Principal) -> Iterator[None]:
+        if count <= PEOPLE_BYTES:
+            yield
+            return
+        if self._held.total() + count > self._most or self._held[principal.token] + count > self._most // 2:
+            raise Problem("queue_full", "too many large bodies are not answered yet")
+        self._held[principal.token] += count
+        self._gauge.set(self._held.total())
+        try:
+            yield
+        finally:
+            self._held[principal.token] -= count
+            self._held += Counter()  # without those that hold nothing
+            self._gauge.set(self._held.total())
+
+
+@asynccontextmanager
+async def received(request: Request, most: int, principal: Principal) -> AsyncIterator[bytes]:
+    """The body of a request as bytes, held until its answer."""
+    limits: Limits = request.app.state.service.config.limits
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem("not_json_type", "expected Content-Type: application/json")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem("not_json_type", "compressed bodies are not read")
+    if request.headers.get("transfer-encoding", "chunked").lower() != "chunked":
+        raise Problem("not_json_type", "of transfer encodings only chunked is read")
+    held: HeldBodies = request.app.state.bodies
+    with held.hold(_said_length(request, most), principal):
+        raw = await counted(request, most, limits.body_s)
+        check_still_valid(request)
+        yield raw
+
+
+def _said_length(request: Request, most: int) -> int:
+    """Bytes that a body has, or may have where its head does not say it."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
+        raise Problem("too_large", f"{length} bytes, at most {most}")
+    return int(length) if length.isdecimal() else most
+
+
+async def counted(request: Request, most: int, seconds: float) -> bytes:
+    """The bytes of a body, at most so many and within so many seconds."""
+    _said_length(request, most)
+    parts: list[bytes] = []
+    total = 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                total += len(part)
+                if total > most:
+                    raise Problem("too_large", f"more than {most} bytes")
+                parts.append(part)
+    except TimeoutError:
+        raise Problem("too_slow", f"the body did not arrive within {seconds:g} s") from None
+    except ClientDisconnect:
+        raise Problem("bad_request", "the client went away") from None
+    return b"".join(parts)
+
+
+async def parse(size: int, read: Callable[[], R]) -> R:
+    """Run a function that parses or checks a body of this size; large ones off the event loop, so that others are
+    answered."""
+    return read() if size <= _SMALL else await asyncio.to_thread(read)
+
+
+def check_cost(raw: bytes, kind: type[BaseModel], items: int) -> None:
+    """Refuse a body that would take long to parse, by counting its marks; `items` are those that it may have."""
+    many = kind is DecideBody
+    for mark, most, name in (
+        (b"{", _OBJECTS_OF_ITEM * items + _OBJECTS, "objects"),
+        (b"[", _LISTS if many else _FEW_LISTS, "lists"),
+        (b":", _MEMBERS, "members of objects"),
+        (b",", _VALUES if many else _FEW_VALUES, "values"),
+    ):
+        if raw.count(mark) > most:
+            raise Problem("too_large", f"more than {most} {name}")
+
+
+def read_body(kind: type[T], raw: bytes, items: int) -> T:
+    """The body as `kind`. Duplicate keys, bad UTF-8 and what is no JSON are found first; values are then checked on the
+    raw bytes, because a float that was parsed does not show that it was 1e999."""
+    check_cost(raw, kind, items)
+    try:
+        json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise Problem("not_json", excerpt(error)) from error
+    try:
+        body = kind.model_validate_json(raw, strict=True)
+    except ValidationError as error:
+        if (count := error.error_count()) > _MOST_PLACES:
+            raise Problem("invalid", f"{count} places") from error
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        if found[0]["type"] == "too_long" and found[0]["loc"] == ("items",):
+            raise Problem("too_large", f"more than {items} items") from error
+        where = tuple(f"{excerpt(_place(e['loc']))}: {excerpt(e['msg'])}" for e in found[:_PLACES])
+        raise Problem("invalid", f"{len(found)} place{'' if len(found) == 1 else 's'}", where=where) from error
+    if len(getattr(body, "items", ())) > items:
+        raise Problem("too_large", f"more than {items} items")
+    return body
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Only the keys are looked at: values are read by the model."""
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) != len(keys):
+        raise ValueError(f"the key {next(key for key, count in Counter(keys).items() if count > 1)!r} occurs twice")
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _place(loc: Sequence[int | str]) -> str:
+    out = ""
+    for part in loc:
+        out += f"[{part}]" if isinstance(part, int) else (f".{part}" if out else str(part))
+    return out or "body"
+
+
+def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[str, Any]]:
+    """The items as `decide_cases` takes them, after the limits were looked at."""
+    names = settings.columns
+    known = {"series", *state_columns(settings.task).words}
+    texts = {names.date, *names.ignore, *known, *(mine for mine, ours in names.rename.items() if ours in known)}
+    rows = []
+    seen: set[str] = set()
+    for i, item in enumerate(body.items):
+        check_series_name(item.series, limits, f"items[{i}].series")
+        if item.series in seen:
+            raise Problem("invalid", "a series twice", where=(f"items[{i}].series: the series is there already",))
+        seen.add(item.series)
+        where = f"items[{i}].state"
+        state = {name: _state_value(name, value, where, names.series, texts) for name, value in item.state.items()}
+        rows.append({"series": item.series, **state, "forecast": _forecast(item.forecast, i, limits, names)})
+    return rows
+
+
+def _state_value(name: str, value: Any, where: str, series_column: str, texts: set[str]) -> Any:
+    """A member of a state: a number, a list of numbers, nothing, or a text where the task has a word there."""
+    if name in ("series", "forecast", series_column):
+        raise Problem("invalid", "a reserved name", where=(f"{where}.{name}: not a state",))
+    if not name.isprintable() or len(name) > 200 or (isinstance(value, str) and not value.isprintable()):
+        raise Problem("invalid", "an odd name", where=(f"{where}: names and words are printable",))
+    numbers = value if isinstance(value, list) else [] if isinstance(value, str) else [value]
+    if not all(x is None or _is_number(x) for x in numbers):
+        raise Problem("invalid", "no number", where=(f"{where}.{excerpt(name)}: a finite number is expected",))
+    if isinstance(value, str) and name not in texts:
+        # A file has only texts; here a text that looks like a number is somebody's mistake.
+        raise Problem("invalid", "a text", where=(f"{where}.{excerpt(name)}: a number is expected",))
+    if isinstance(value, list):
+        return [None if x is None else float(x) for x in value]
+    return value if value is None or isinstance(value, str) else float(value)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(float(value))
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
+def check_series_name(name: str, limits: Limits, where: str) -> None:
+    if len(name) > limits.series_length:
+        raise Problem("invalid", "a long name", where=(f"{where}: at most {limits.series_length} characters",))
+    if name in (".", ".."):  # clients and browsers take them out of an address: nobody could look at it
+        raise Problem("invalid", "an odd name", where=(f"{where}: a name that an address can hold",))
+    if not name.isprintable() or name != name.strip():
+        raise Problem("invalid", "an odd name", where=(f"{where}: no control characters, no spaces around it",))
+
+
+def _forecast(given: ForecastBody, i: int, limits: Limits, names: Columns) -> dict[str, Any]:
+    lists: Mapping[str, Any] = {  # under the names that the plan's settings have for them
+        "members": given.members, names.mean: given.mean, names.std: given.std,
+        **{f"{names.quantiles}{level}": values for level, values in (given.quantiles or {}).items()},
+    }  # fmt: skip
+    out = {name: values for name, values in lists.items() if values is not None}
+    paths = given.members if given.members is not None else list(out.values())
+    longest = max(map(len, paths), default=0)
+    if len(paths) > limits.members or longest > limits.steps or len(paths) * longest > limits.numbers:
+        raise Problem(
+            "too_large",
+            f"{len(paths)} x {longest} numbers, at most {limits.members} members, {limits.steps} steps and "
+            f"{limits.numbers} together",
+            where=(f"items[{i}].forecast",),
+        )
+    if given.members is not None:
+        out["members"] = given.members
+    for name in ("issued", "cutoff", "model"):
+        if (value := getattr(given, name)) is not None:
+            if not value.isprintable():
+                raise Problem("invalid", "an odd text", where=(f"items[{i}].forecast.{name}: printable text",))
+            out[name] = value
+    return out

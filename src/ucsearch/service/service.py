@@ -1,0 +1,355 @@
+"""The running service: configuration, plans, tokens, log, writer. Endpoints and console are built on this object."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ucsearch.errors import RecordError
+from ucsearch.records.chain import Checkpoint
+from ucsearch.records.entries import AlteredEntry, Request
+from ucsearch.records.log import AuditLog
+from ucsearch.records.overrides import built_in_task
+from ucsearch.records.postgres import AnotherService
+from ucsearch.records.reader import AuditReader
+from ucsearch.service.config import Config
+from ucsearch.service.errors import Problem
+from ucsearch.service.integrity import Integrity
+from ucsearch.service.metrics import Metrics
+from ucsearch.service.monitoring import Realised
+from ucsearch.service.notify import Notifier, targets
+from ucsearch.service.plan_state import PlanStates
+from ucsearch.service.plans import Plan, load_plan
+from ucsearch.service.queries import find_row
+from ucsearch.service.schemas import Verified
+from ucsearch.service.storage import confirm, confirm_seen, open_earlier, open_log, open_reader, size_of
+from ucsearch.service.tally import Tally
+from ucsearch.service.tokens import FILE as TOKENS
+from ucsearch.service.tokens import Principal, Scope, TokenBook
+from ucsearch.service.upkeep import Upkeep
+from ucsearch.service.writer import Turn, Writer
+from ucsearch.task import Task
+
+__all__ = ["Service", "request_of"]
+
+T = TypeVar("T")
+_log = logging.getLogger("ucsearch.service")
+_READERS = 4
+_VERIFIERS = 8  # who wait while one is at work
+_STANDBY_S = (0.02, 1.0)  # between two looks, from and to
+
+
+def request_of(principal: Principal, path: str, key: str, raw: bytes) -> Request:
+    """The request that an idempotency key names: something else for another caller and another path."""
+    named = hashlib.sha256()
+    for part in (principal.name, path, key):
+        data = part.encode("utf-8")
+        named.update(len(data).to_bytes(8, "big") + data)
+    return Request(named.hexdigest(), body=hashlib.sha256(raw).hexdigest(), by=principal.name)
+
+
+class Service:
+    """Made by `Service.open`, started by `start`, ended by `stop`."""
+
+    def __init__(
+        self, config: Config, folder: Path, plans: Mapping[str, Plan], tokens: TokenBook,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:  # fmt: skip
+        self.config, self.folder, self.plans, self.tokens = config, folder, dict(plans), tokens
+        self.clock = clock or (lambda: datetime.now(UTC))
+        self.metrics = Metrics()
+        self.notifier = Notifier(targets(config.webhook, folder), self.metrics, self.clock)
+        self.integrity = Integrity(self.metrics, lambda fault: self.notifier.tell("log_altered", message=fault))
+        self.plan_states = PlanStates(self.plans)
+        self.plan_states.earlier = self.earlier_files
+        self.upkeep = Upkeep(config, folder, self.clock, self.notifier)
+        self.started, self.is_standby = False, False
+        self.beat_at = 0.0  # time.monotonic() at which the event loop last went round; 0 before it does
+        self._generation = 0
+        self._in_flight: dict[str, tuple[str, asyncio.Future[Any]]] = {}
+        self._readers = ThreadPoolExecutor(_READERS, "ucsearch-read")
+        self._local = threading.local()
+        self.verifying, self._verifiers = asyncio.Semaphore(1), 0
+        self.tally = Tally()
+        self.realised = Realised(self.task_of, self.earlier_files)
+        self.writer = Writer(
+            self._open_log, self._open_reader, self.plan_states, self.clock, self.metrics,
+            queue_items=config.limits.queue_items, queue_s=config.limits.queue_s,
+            batch_items=config.limits.batch_items, after=self.upkeep.after, open_earlier=self.earlier_files,
+            confirm=self._confirm_seen, check=self.integrity.check, altered=self.integrity.report,
+            tell=self.notifier.tell,
+        )  # fmt: skip
+
+    @classmethod
+    def open(cls, config: Config, folder: Path, clock: Callable[[], datetime] | None = None) -> Service:
+        """Read plans and tokens; nothing is listened to yet."""
+        plans = {table.name: load_plan(table, folder) for table in config.plan}
+        return cls(config, folder, plans, TokenBook(folder / TOKENS, clock), clock)
+
+    def start(self) -> None:
+        """Confirm checkpoint and digests and begin to work; raises where the log is not the one it was. Waits while
+        another service holds the log."""
+        pause_s = _STANDBY_S[0]
+        while True:
+            confirm(self.config.store, self.folder)
+            try:
+                self.writer.start()
+                break
+            except AnotherService:
+                if not self.is_standby:
+                    _log.info("standby: another service holds the log")
+                self.is_standby = True
+                time.sleep(pause_s)  # short at first: whoever was killed a moment ago is gone in the next
+                pause_s = min(2.0 * pause_s, _STANDBY_S[1])
+        self.is_standby = False
+        try:
+            self.integrity.start(lambda: [self._open_reader(), *self.earlier_files()])
+        except RecordError:
+            self.writer.stop()
+            raise
+        with self._open_reader() as reader:
+            self.metrics.entries.set(reader.count())
+        self.upkeep.start()
+        self.started = True
+
+    def stop(self) -> None:
+        self.started = False
+        self.upkeep.stop()
+        self.integrity.stop()
+        self.writer.stop()
+        self._readers.shutdown(wait=True)
+        try:
+            with self._open_reader() as reader:
+                self.upkeep.write_checkpoint(reader.checkpoint())
+        except (RecordError, OSError) as error:
+            _log.error("no checkpoint at the end: %s", error)
+        self.notifier.stop()
+
+    def _open_log(self) -> AuditLog:
+        self._generation += 1  # readers of the file before are opened anew
+        return open_log(self.config.store, self.folder, self.clock)
+
+    def _confirm_seen(self, seen: Checkpoint) -> None:
+        confirm_seen(self.config.store, self.folder, seen, "what this service recorded, the last of it")
+
+    def _open_reader(self) -> AuditReader:
+        return open_reader(self.config.store, self.folder)
+
+    def earlier_files(self) -> list[AuditReader]:
+        return open_earlier(self.config.store, self.folder)
+
+    # For endpoints
+
+    def plan(self, name: str) -> Plan:
+        if (found := self.plans.get(name)) is None:
+            raise Problem("not_found", "there is no such plan")
+        return found
+
+    def plans_of(self, scope: Scope) -> dict[str, Plan]:
+        """Those that somebody may look at."""
+        return {name: plan for name, plan in self.plans.items() if scope.has_plan(name)}
+
+    async def read(self, run: Callable[..., T], *arguments: Any) -> T:
+        """Run a read query with a connection of its own, off the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, run, *arguments)
+
+    async def read_one(self, run: Callable[..., T], id: str, *arguments: Any) -> T:
+        """As `read`, for one decision, which may be in an earlier file of the log."""
+        try:
+            return await self.read(run, id, *arguments)
+        except Problem as problem:
+            if problem.code != "not_found":
+                raise
+            return await asyncio.get_running_loop().run_in_executor(
+                self._readers, self._earlier_one, problem, run, id, *arguments
+            )
+
+    def _earlier_one(self, problem: Problem, run: Callable[..., T], id: str, *arguments: Any) -> T:
+        with ExitStack() as stack:
+            for reader in [stack.enter_context(r) for r in self.earlier_files()]:
+                try:
+                    return run(reader, id, *arguments)
+                except Problem as other:
+                    if other.code != "not_found":
+                        raise
+        raise problem
+
+    def read_now(self, run: Callable[..., T], *arguments: Any) -> T:
+        """Run a read query with this thread's own connection."""
+        reader: AuditReader | None = getattr(self._local, "reader", None)
+        try:
+            if reader is not None and self._local.generation != self._generation:
+                reader.close()
+                reader = None
+            if reader is None:
+                self._local.generation = self._generation
+                reader = self._local.reader = self._open_reader()
+            return run(reader, *arguments)
+        except AlteredEntry as error:
+            self.integrity.report(str(error))
+            raise Problem("log_altered", str(error), retry_after=60) from error
+        except (RecordError, OSError) as error:  # a file that was there a moment ago
+            self._local.reader = None
+            if reader is not None:
+                reader.close()
+            raise Problem("audit_unavailable", "the log cannot be read", retry_after=2) from error
+
+    def admit(self, request: Request) -> None:
+        """Refuse before a body is parsed what would be refused after it; not what only repeats a request at work."""
+        if request.key not in self._in_flight:
+            self._check_ready()
+            self.writer.queue.make_room()
+
+    async def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> bytes:
+        """The answer to a request, after its commit; the same for everybody who asks it at the same time."""
+        made: bytes = await self._once(request, lambda: self.writer.decide(plan, rows, request))
+        return made
+
+    async def act(self, request: Request, run: Callable[[Turn], T], items: int = 1) -> T:
+        """Run something that writes, alone."""
+        made: T = await self._once(request, lambda: self.writer.call(run, items))
+        return made
+
+    async def _once(self, request: Request, submit: Callable[[], Future[Any]]) -> Any:
+        self._check_ready()
+        try:
+            async with asyncio.timeout(self.config.limits.request_s):
+                while (known := self._in_flight.get(request.key)) is not None:
+                    if known[0] == request.body:
+                        return await asyncio.shield(known[1])
+                    await asyncio.wait((known[1],))  # with another body: which of them was recorded, the log knows
+        except TimeoutError:
+            raise Problem("in_flight", "a request with the same key is still at work") from None
+        return await self._finished(self._begun(request, submit))
+
+    def _begun(self, request: Request, submit: Callable[[], Future[T]]) -> asyncio.Future[T]:
+        future = asyncio.wrap_future(submit())
+        self._in_flight[request.key] = (request.body, future)
+
+        def forget(done: asyncio.Future[Any]) -> None:
+            self._in_flight.pop(request.key, None)
+            if not done.cancelled():
+                done.exception()  # somebody who went away does not want to know
+
+        future.add_done_callback(forget)
+        return future
+
+    async def _finished(self, future: asyncio.Future[T]) -> T:
+        # Not given up with whoever waits: what is recorded for a caller who went away is there when he asks again.
+        await asyncio.wait((future,), timeout=self.config.limits.request_s)
+        if not future.done():
+            raise Problem("not_ready", "it takes longer than expected; ask again with the same key")
+        return future.result()
+
+    def _check_ready(self) -> None:
+        if not self.started or not self.writer.is_alive:
+            raise Problem("not_ready", "the service is starting or stopping", retry_after=5)
+        self.integrity.check()
+        if self.free_bytes() < self.config.store.least_free_bytes:
+            raise Problem("audit_unavailable", "the disk is nearly full", retry_after=60)
+
+    def free_bytes(self) -> int:
+        """Of the disk with the log; looked up at most once a second."""
+        if self.config.store.is_postgres:
+            return 1 << 62
+        now = time.monotonic()
+        if now - getattr(self, "_free_at", -9.0) > 1.0:
+            self._free_at = now
+            try:
+                self._free = shutil.disk_usage((self.folder / self.config.store.log).parent).free
+            except OSError:
+                self._free = 0
+        return self._free
+
+    async def verify(self, id: str, scope: Scope) -> Verified:
+        """Derive a decision again; one at a time, because it takes a processor for seconds. Few wait for it: the
+        connections of many who do would be all there are, and nobody could decide."""
+        if self._verifiers > _VERIFIERS:
+            raise Problem("queue_full", f"{self._verifiers} verifications are not done", retry_after=10)
+        self._verifiers += 1
+        try:
+            try:
+                async with asyncio.timeout(self.config.limits.request_s):
+                    await self.verifying.acquire()
+            except TimeoutError:
+                raise Problem("queue_full", "others are still being verified", retry_after=10) from None
+            try:
+                return await self.read_one(self._verified, id, scope)
+            finally:
+                self.verifying.release()
+        finally:
+            self._verifiers -= 1
+
+    def _verified(self, reader: AuditReader, id: str, scope: Scope) -> Verified:
+        from ucsearch.verify import NoTask, verify_record
+
+        row = find_row(reader, id, scope)
+        plan = self.plans.get(str(row.record.get("plan", "")))
+        own = None if plan is None else plan.own_task
+        try:
+            found = verify_record(row.body, reader.blobs_of(row), own)
+        except NoTask as error:
+            return Verified("no task", "", str(error))
+        return Verified(found.status, found.where, found.message)
+
+    def task_of(self, record: Mapping[str, Any]) -> Task | None:
+        """The task of a recorded decision: one of this package, or its plan's own."""
+        found = built_in_task(record.get("task", {}))
+        plan = self.plans.get(str(record.get("plan", "")))
+        own = None if found is not None or plan is None else plan.own_task
+        if own is not None:
+            return own if own.is_recorded_as(record["task"]) else None
+        return found
+
+    # For whoever watches over it
+
+    def measure(self) -> None:
+        """Set the gauges that nobody sets on the way. Called by the admin server's threads."""
+        m, now = self.metrics, self.clock()
+        m.queue.set(self.writer.queue.waiting)
+        m.free.set(self.free_bytes())
+        m.checkpoint_age.set(self.upkeep.checkpoint_age_s())
+        m.backup_age.set(self.upkeep.backup_age_s())
+        for name, plan in self.plans.items():
+            m.paused.labels(name).set(self.plan_states.paused(plan, now))
+            watched = self.plan_states.journal.plans.get(name)
+            if watched is not None and plan.watching is not None:
+                pool, *rest = watched.monitor.statuses()
+                m.evidence.labels(name).set(pool.evidence)
+                m.limit.labels(name).set(watched.monitor.settings.limit)
+                m.tripped.labels(name).set(sum(status.tripped for status in rest))
+                m.overdue.labels(name).set(self.plan_states.overdue(name, now))
+        with suppress(Problem):  # a log that cannot be read says so elsewhere
+            for name in self.plans if self.started else ():
+                m.on_hold.labels(name).set(self.read_now(self.tally.on_hold, name, now))
+        if not self.config.store.is_postgres:
+            m.log_bytes.set(size_of(self.config.store, self.folder))
+
+    def not_ready(self) -> list[str]:
+        """Why nothing can be decided now; empty when it can."""
+        why = []
+        if self.is_standby:
+            why.append("standby: another service holds the log")
+        elif not self.started or not self.writer.is_alive:
+            why.append("starting or stopping")
+        if self.writer.queue.is_crowded:
+            why.append("queue nearly full")
+        if self.free_bytes() < self.config.store.least_free_bytes:
+            why.append("disk nearly full")
+        if self.started and self.writer.is_cut_off:
+            why.append("log not writable")
+        if self.integrity.fault:
+            why.append("log altered")
+        if self.tokens.problem:
+            why.append("tokens.toml cannot be used")
+        return why

@@ -1,0 +1,195 @@
+"""How a ready task meets a series: outcomes from values, starting states, an action grid, the figures of an episode.
+
+Every record of parameters has these as methods (`OnSeries`, which each overrides where it knows better). `Binding` adds
+what belongs to a use of the task and not to the task: a grid that follows the forecast.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.task import Task
+from ucsearch.tasks.checks import NO_LIMIT, limit, number, planned_actions, whole
+from ucsearch.trace import Trace
+
+__all__ = ["Binding", "Fit", "OnSeries", "StablePlan", "as_outcomes", "bind"]
+
+Floats = NDArray[np.float64]
+Scaling = Literal["values", "relative", "changes"]
+
+
+class Fit(NamedTuple):
+    """How any series becomes outcomes of a size that the task's own actions can deal with."""
+
+    outcome: Scaling  # values: as they are; relative: the mean becomes `unit`; changes: their deviation becomes `unit`
+    unit: float
+    floor: float  # no forecast goes below
+    start: dict[str, Any]  # arguments of state()
+
+
+def as_outcomes(values: Floats, scaling: Scaling, unit: float, known: int | None = None) -> Floats:
+    """A series as outcomes of a size that a task can deal with, as `Fit` says; its scale is measured on its first
+    `known` values, of every column by itself where it has several. Changes are one fewer than values."""
+    if scaling == "values":
+        return values
+    if scaling == "relative":
+        scale = np.abs(values[:known]).mean(axis=0)
+    else:
+        values = np.diff(values, axis=0)
+        scale = values[: None if known is None else known - 1].std(axis=0)
+    if not np.all((scale > 0.0) & (scale < np.inf)):
+        raise InputError("series", f"a scale of {np.min(scale):g}", "values that differ, and not all of them 0")
+    made: Floats = values * (unit / scale)
+    return made
+
+
+class OnSeries(ABC):
+    """What a record of parameters says about its task beyond the rules."""
+
+    form: ClassVar[Literal["cost", "reward"]] = "reward"  # how results are compared
+
+    @abstractmethod
+    def task(self) -> Task:
+        """The task under these parameters."""
+
+    @abstractmethod
+    def state(self, *arguments: Any, **named: Any) -> Any:
+        """A state of it, checked."""
+
+    @property
+    def effect_delay(self) -> int:
+        """Steps from an action to its effect."""
+        return int(getattr(self, "delay", 0))
+
+    def outcomes(self, values: Floats, before: Floats) -> Floats:
+        """Outcomes (..., H) of values (..., H) that follow the values `before` (...)."""
+        return values
+
+    def starts(self, trace: Trace) -> list[Any]:
+        """A starting state for every window of its first trace."""
+        return [self.state(**self.fit().start)] * len(trace.mean)
+
+    def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
+        """Further metrics (N,) of episodes from states (N, T, n), actions (N, T) and outcomes (N, T)."""
+        return {}
+
+    def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
+        """What one step cost and moved, by part."""
+        return {"reward": float(self.task().reward(s, a, y, p))}
+
+    def fit(self) -> Fit:
+        """How any series becomes outcomes of this task, and where episodes start."""
+        return Fit("values", 1.0, -np.inf, {})
+
+    def shape(self) -> tuple[Any, ...]:
+        """What makes another task of other numbers, besides whole numbers, words and whether a number is 0."""
+        return ()
+
+    def address(self, *, own_grid: bool = False) -> str:
+        """Under which name a verifier finds the task."""
+        from ucsearch.tasks.registry import address
+
+        return address(self, own_grid=own_grid)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StablePlan(OnSeries):
+    """Settings that keep a new plan close to the previous one; the base of the small tasks."""
+
+    stability_cost: float = 0.0  # currency per unit by which an action departs from the previous plan
+    change_budget: float | None = None  # units by which all actions together may depart from it
+    plan_steps: int = 12  # how many of its actions are kept
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the previous plan has any effect."""
+        return self.stability_cost > 0.0 or self.change_budget is not None
+
+    def check_plan_settings(self) -> None:
+        number("stability_cost", self.stability_cost)
+        limit("change_budget", self.change_budget)
+        whole("plan_steps", self.plan_steps, 1, 1000)
+
+    def plan_fields(
+        self, planned: Sequence[float] | None, allowance: float | None
+    ) -> tuple[tuple[float, ...], float, float]:
+        """The fields `planned`, `planned_left` and `allowance` of a starting state; constant where there is no use."""
+        if not self.is_planned:
+            if planned is not None:
+                raise InputError("planned", "a plan", "none without stability_cost or change_budget")
+            return (0.0,), 0.0, NO_LIMIT
+        actions, left = planned_actions(planned, self.plan_steps)
+        return actions, left, limit("allowance", self.change_budget if allowance is None else allowance)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One task on many series. N windows, J members, H steps, m actions."""
+
+    config: Any  # a record of parameters, an `OnSeries`
+    multiples: tuple[float, ...] | None = None  # grid around the forecast, in units of its spread; None: the task's own
+    arrivals: int = 1  # how many of a plan's orders the grid is made for
+
+    @property
+    def task(self) -> Task:
+        made: Task = self.config.task()
+        return made
+
+    @property
+    def where(self) -> str:
+        return str(self.config.address(own_grid=self.multiples is not None))
+
+    @property
+    def form(self) -> str:
+        return str(self.config.form)
+
+    @property
+    def delay(self) -> int:
+        return int(self.config.effect_delay)
+
+    def outcomes(self, values: Floats, before: Floats) -> Floats:
+        made: Floats = self.config.outcomes(values, before)
+        return made
+
+    def start(self, trace: Trace) -> list[Any]:
+        return list(self.config.starts(trace))
+
+    def grid(self, trace: Trace) -> tuple[Floats | None, Floats | None]:
+        """Actions (N, m) and parameters (N, p) of every window, or None where they are the task's own."""
+        if self.multiples is None:
+            return None, None
+        actions, params = self.config.scaled(trace, self.multiples, self.arrivals)
+        layout = self.task.params_layout
+        if layout is None:
+            raise InputError("task", "no params", "params")
+        return actions, layout.rows(params, "params")
+
+    def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
+        made: dict[str, Floats] = self.config.figures(states, actions, outcomes)
+        return made
+
+
+def bind(task: dict[str, Any], multiples: Sequence[float] | None, arrivals: int = 1) -> Binding:
+    """The binding of a table such as `{"name": "lead_time_inventory", "lead_time": 1}`."""
+    from ucsearch.tasks import TASKS
+
+    settings = dict(task)
+    name = settings.pop("name", None)
+    if name not in TASKS:
+        raise InputError("task.name", repr(name), f"one of {', '.join(TASKS)}")
+    kind = TASKS[name].kind
+    if not hasattr(kind, "scaled"):
+        if multiples is not None:
+            raise InputError("multiples", "a grid", f"nothing: {name} has fixed actions")
+        return Binding(kind(**settings))
+    if multiples is None:
+        raise InputError("multiples", "nothing", "the order grid, in units of the forecast's spread")
+    sizes = tuple(float(i) for i in range(len(multiples) * arrivals))
+    return Binding(kind(order_sizes=sizes, **settings), tuple(map(float, multiples)), arrivals)

@@ -1,0 +1,1 @@
+"""LeadTimeInventory: its record of parameters, rules, bound and order sizes."""

@@ -1,0 +1,221 @@
+"""Order sizes and a lattice that fit each item, so that closed-loop planning sees few states and the right orders.
+
+States merge only if quantities are sums of one unit without rounding: the unit is a pack or a piece, or a half or a
+quarter of one, or a power of two. About five units make a period's demand; finer ones cost time and change nothing
+(a trial on 982 retail items).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.tasks.checks import whole
+from ucsearch.trace import Trace
+
+if TYPE_CHECKING:
+    from ucsearch.tasks.inventory.record import LeadTimeInventory
+
+__all__ = [
+    "Lattice",
+    "Lots",
+    "critical",
+    "distinct",
+    "divided",
+    "lots",
+    "mean_demand",
+    "moments",
+    "on_lattice",
+    "scaled_columns",
+]
+
+
+Floats = NDArray[np.float64]
+UNITS_PER_PERIOD = 5.0
+FINEST = 4  # parts of a pack
+BATCHES = 2.0  # economic batches that the largest order covers
+SLACK_PERIODS = 2  # periods beyond the lead time that it covers at least
+STEADY = 2.0  # spreads of demand over an order's time; sizes further apart hold stock by rounding, not for safety
+FEWEST = 8  # sizes are judged as if they were so many at least: fewer cannot lie around a need and still cover the rest
+LEVELS = (512, 512, 128)  # of stock up to the largest order, by lead time: states grow with a power of it
+# Where sizes go first: so many periods more or less than an economic order lasts, and so many half spreads.
+_AROUND = ((0, 0), (0, 1), (0, -1), (0, 4), (0, -4), (1, 0), (-1, 0), (2, 0), (0, 2), (0, -2), (3, 0), (0, 8))
+# Where an order lasts one period, no order is there already, and what is left over must be used up in between.
+_AROUND_ONE = (
+    (0, 0), (0, 1), (0, -1), (0, 4), (0, -4), (1, 0), (-0.5, 0), (-0.25, 0), (2, 0), (0, 2), (0, -2), (0, 8)
+)  # fmt: skip
+
+
+class Lots(NamedTuple):
+    """Per window: the lattice's spacing, and ascending order sizes on it, NaN where there are fewer."""
+
+    unit: Floats  # (W,) units of the item
+    sizes: Floats  # (W, count + 1) units, the first 0
+
+
+def lots(
+    mean: Floats, lead: int, p: Any, count: int, step: float = 0.0, unit: float | None = None,
+    spread: Floats | None = None,
+) -> Lots:  # fmt: skip
+    """Nothing, and up to `count` sizes as far as two economic batches or what the lead time and two periods need.
+
+    `mean` (W, H) is the forecast's mean demand, `p` the rules' parameters (numbers, or (W,) arrays), `step` what
+    quantities are rounded to (1 for pieces; 0: not at all). `unit` fixes the spacing. With `spread` (W,), the standard
+    deviation of demand over lead time + 1 periods, items whose demand is steadier than even sizes are apart get sizes
+    around what they need, and a lattice as fine.
+    """
+    windows = len(mean)
+    usual = np.maximum(mean, 0.0).mean(axis=1)
+    usual = np.where(usual > 0.0, usual, 1.0)  # nothing is expected: any lattice will do
+    pack, least, largest, room = (
+        np.broadcast_to(np.asarray(x, np.float64), (windows,))
+        for x in (p.case_pack, p.minimum_order, p.largest_order, p.capacity)
+    )
+    quantum = np.where(pack > 0.0, pack, step)
+    spacing = _unit(usual / UNITS_PER_PERIOD, quantum, step) if unit is None else np.full(windows, float(unit))
+    batch = np.sqrt(2.0 * divided(p.fixed_cost, p.holding, windows) * usual)
+    top = np.maximum(BATCHES * batch, (lead + SLACK_PERIODS) * usual)
+    top = np.maximum(np.minimum(np.minimum(top, largest), room), least)
+    # The coarser of the two is a whole multiple of the finer one.
+    each = np.maximum(quantum, spacing)[:, None]
+    wanted = top[:, None] * (np.arange(count + 1) / count)
+    sizes = np.ceil(wanted / each - 1e-9) * each
+    sizes[:, 1:] = np.maximum(sizes[:, 1:], np.ceil(least[:, None] / each - 1e-9) * each)
+    if spread is None or unit is not None:
+        return Lots(spacing, _distinct(sizes))
+    levels = LEVELS[min(lead, len(LEVELS) - 1)]
+    target = np.minimum(np.maximum(0.5 * spread, top / levels), usual / UNITS_PER_PERIOD)
+    fine = _unit(target, quantum, step)
+    each = np.maximum(quantum, fine)
+    periods = np.maximum(1.0, np.round(batch / usual))  # that an economic order lasts
+    cycle = spread * np.sqrt((lead + periods) / (lead + 1.0))
+    apart = top / max(count, FEWEST)
+    steady = (apart > STEADY * cycle) & (each < apart)
+    around = _around(mean, usual, lead, periods, np.maximum(each, 0.5 * cycle), each, top, count)
+    around[:, 1:] = np.maximum(around[:, 1:], (np.ceil(least / each - 1e-9) * each)[:, None])
+    return Lots(np.where(steady, fine, spacing), _distinct(np.where(steady[:, None], around, sizes)))
+
+
+def _around(
+    mean: Floats, usual: Floats, lead: int, periods: Floats, half: Floats, each: Floats, top: Floats, count: int
+) -> Floats:
+    """(W, count + 1) nothing, and sizes around an order that lasts until the next one is due: a little more or less, or
+    some periods longer or shorter."""
+    windows = len(mean)
+    ahead = np.maximum(mean[:, lead:], 0.0)
+    needs = np.concatenate([np.zeros((windows, 1)), np.cumsum(ahead, axis=1)], axis=1)  # of the first k periods
+    out = np.zeros((windows, count + 1))
+    for i in range(count):
+        of_one, of_more = _AROUND_ONE[i % len(_AROUND_ONE)], _AROUND[i % len(_AROUND)]
+        more, steps = np.where((periods == 1.0)[:, None], of_one, of_more).T
+        last = np.maximum(periods + more, 0.0)
+        known = np.floor(np.minimum(last, ahead.shape[1]))  # past the horizon its mean goes on
+        wanted = needs[np.arange(windows), known.astype(np.int64)] + (last - known) * usual + steps * half
+        out[:, i + 1] = np.clip(np.round(wanted / each), 0.0, np.floor(top / each + 1e-9)) * each
+    return out
+
+
+def _unit(target: Floats, quantum: Floats, step: float) -> Floats:
+    """The spacing nearest to `target` from below that packs and pieces are whole multiples of, or multiples of them."""
+    power = 2.0 ** np.floor(np.log2(target))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = np.where(quantum > 0.0, quantum / target, 0.0)
+        finest = np.where(step > 0.0, np.minimum(FINEST, quantum / max(step, 1e-300)), FINEST)
+        divided = 2.0 ** np.clip(
+            np.ceil(np.log2(np.maximum(parts, 1.0)) - 1e-9), 0, np.log2(np.maximum(finest, 1.0)) // 1
+        )
+        times = 2.0 ** np.floor(np.log2(np.maximum(target / np.where(quantum > 0.0, quantum, 1.0), 1.0)))
+    return np.where(quantum > 0.0, np.where(parts >= 1.0, quantum / divided, quantum * times), power)
+
+
+def divided(fixed: Any, holding: Any, windows: int) -> Floats:
+    """(W,) fixed cost over holding cost; 0 where holding costs nothing."""
+    k, h = (np.broadcast_to(np.asarray(x, np.float64), (windows,)) for x in (fixed, holding))
+    return np.divide(k, h, out=np.zeros(windows), where=h > 0.0)
+
+
+def _distinct(sizes: Floats) -> Floats:
+    """Ascending, each once, NaN at the end."""
+    ordered = np.sort(sizes, axis=1)
+    again = np.concatenate([np.zeros((len(ordered), 1), bool), ordered[:, 1:] <= ordered[:, :-1]], axis=1)
+    return np.sort(np.where(again, np.nan, ordered), axis=1) + 0.0
+
+
+class Lattice(NamedTuple):
+    """An inventory whose states repeat, with the law of its demand."""
+
+    unit: float  # units of the item between neighbouring points
+    trace: Trace
+    inventory: LeadTimeInventory
+
+
+def on_lattice(config: LeadTimeInventory, trace: Trace, unit: float | None, points: int, orders: int) -> Lattice:
+    """`LeadTimeInventory.lattice`."""
+    if config.spoilage > 0.0:
+        raise InputError("spoilage", config.spoilage, "0 on a lattice: what is left of a share lies between its points")
+    whole("orders", orders, 2, 1000)
+    if trace.is_scores:
+        raise InputError("trace", "a trace of action scores", "a trace of members")
+    mean = np.maximum(trace.mean[:, :, 0], 0.0).mean(axis=0)[None]  # one item, or items alike
+    found = lots(mean, config.lead_time, config.params(), orders - 1, unit=unit)
+    sizes = tuple(x for x in found.sizes[0].tolist() if x == x)
+    merged = config.unmet == "lost" and not config.is_planned
+    own = dataclasses.replace(config, orders="quantity", order_sizes=sizes, merge_arrivals=merged)
+    return Lattice(float(found.unit[0]), trace.on_lattice(float(found.unit[0]), points), own)
+
+
+def moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation over members: (W, J) -> (W,), (W,)."""
+    mean = (values * weights).sum(axis=1)
+    return mean, np.sqrt((weights * (values - mean[:, None]) ** 2).sum(axis=1))
+
+
+def mean_demand(trace: Trace) -> Floats:
+    """(W, H); negative members are counted as 0 by the rules, so they must not cancel demand."""
+    mean, members = trace.mean[:, :, 0], trace.members[..., 0]
+    if (members < 0.0).any():
+        mean = (trace.weights[:, :, None] * np.maximum(members, 0.0)).sum(axis=1)
+    return np.asarray(mean)
+
+
+def critical(under: Floats, over: Floats) -> Floats:
+    """The critical ratio, kept off 0 and 1; a half where nothing costs anything."""
+    both = under + over
+    ratio = np.divide(under, both, out=np.full(np.shape(both), 0.5), where=both > 0.0)
+    return np.asarray(np.minimum(np.maximum(ratio, 0.01), 0.999))
+
+
+def distinct(grid: Floats) -> tuple[Floats, Floats]:
+    """Actions and grid (W, m) of ascending values: of equal ones all but the first are unavailable; NaN at the end
+    stands for no further size, where the grid, which must be finite, has the largest again."""
+    filled = np.where(np.isnan(grid), np.nanmax(grid, axis=1)[:, None], grid)
+    fresh = np.concatenate([np.ones((len(grid), 1), bool), filled[:, 1:] > filled[:, :-1]], axis=1)
+    return np.where(fresh, filled, np.nan), filled
+
+
+def scaled_columns(trace: Trace, steps: Sequence[float], lead: int, arrivals: int, by_level: bool) -> dict[str, Floats]:
+    """The columns of params that fit each series, the grid (W, m) among them: forecast plus `steps` of its spread,
+    around one period's demand at each of the `arrivals`, or (`by_level`) around the demand of `lead` + 1 periods."""
+    demand = np.maximum(trace.members[:, :, : lead + arrivals, 0], 0.0)  # (W, J, L + arrivals)
+    total = moments(demand[:, :, : lead + 1].sum(axis=2), trace.weights)
+    arrival = moments(demand[:, :, lead], trace.weights)
+    parts = []
+    for k in range(arrivals):
+        covered = demand[:, :, k : k + lead + 1].sum(axis=2)
+        centre, spread = moments(covered if by_level else demand[:, :, lead + k], trace.weights)
+        parts.append(centre[:, None] + spread[:, None] * np.array(steps))
+    grid = np.sort(np.concatenate(parts, axis=1), axis=1)
+    if not by_level:
+        grid = np.maximum(grid, 0.0)
+    return {
+        "level_mean": total[0],
+        "level_spread": total[1],
+        "cap_mean": arrival[0],
+        "cap_spread": arrival[1],
+        "grid": grid,
+    }

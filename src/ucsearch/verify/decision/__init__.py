@@ -1,0 +1,1 @@
+"""One decision, derived again: inputs, searches, claims, gate and outcome."""

@@ -1,0 +1,153 @@
+"""The results tables of README and docs/all-results.md come from the committed evidence, which agrees with its rows."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ucsearch.lab.suites import manifest, recheck
+from ucsearch.lab.suites.manifest import Evidence, find_evidence, read_evidence
+from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.suite import suite_names
+
+ROOT = Path(__file__).resolve().parents[2]
+EVIDENCE = ROOT / "evidence"
+FOLDERS = find_evidence(EVIDENCE) if EVIDENCE.is_dir() else []
+
+
+# The largest folders take seconds each: their rows are read and followed with the slow tests.
+LARGE = (
+    "capacity", "fresh", "m4-balanced200", "m4-balanced200-value", "m4-expanded40", "m4-expanded40-short", "mechanism",
+    "retail-lots",
+)  # fmt: skip
+
+
+@cache
+def read(folder: Path) -> Evidence:
+    """Once for all tests here: some megabytes of rows."""
+    return read_evidence(folder)
+
+
+@cache
+def claimed(folder: Path) -> Evidence:
+    """What a folder says, under its seal and the digests of its files; what stands in the rows of a large one is not
+    looked at."""
+    if folder.name not in LARGE:
+        return read(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest, "_lines", lambda body, name: [])
+        return read_evidence(folder)
+
+
+@cache
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("evidence_script", ROOT / "scripts" / "evidence.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    vars(module)["read_evidence"] = claimed
+    return module
+
+
+def test_evidence_is_of_suites_that_there_are_and_the_table_names_those_without() -> None:
+    held = {folder.name for folder in FOLDERS}
+    assert held <= set(suite_names(mini=False))
+    table = script().results_table(EVIDENCE)
+    for name in suite_names(mini=False):
+        assert (f"| `{name}` | not run |" in table) is (name not in held)
+
+
+@pytest.mark.parametrize(("page", "table"), [("README.md", "short_table"), ("docs/all-results.md", "results_table")])
+def test_pages_show_the_evidence_and_nothing_else(page: str, table: str) -> None:
+    made = script()
+    text = (ROOT / page).read_text("utf-8")
+    assert made.with_table(text, getattr(made, table)(EVIDENCE)) == text, "run: python scripts/evidence.py --table"
+
+
+def test_the_short_table_leaves_no_opponent_out_and_counts_the_papers_rows() -> None:
+    from ucsearch.lab.suites.conclusions import standings
+
+    made = script()
+    table = made.short_table(EVIDENCE)
+    asked = [claimed(folder).predicate for folder in FOLDERS if claimed(folder).predicate["value"] is not None]
+    assert [p for p in asked if p["suite"] not in made.AFTER]
+    for p in asked:
+        named = f"(evidence/{p['suite']})"
+        assert (named in table) is (p["suite"] not in made.AFTER)
+        if named in table:
+            (line,) = (x for x in table.splitlines() if named in x)
+            assert all(words in line for words in standings(p).values())
+            assert ("**yes**" in line) is (p["verdict"]["value"]["class"] == "passed")
+            asked_first = p["suite"].removesuffix("-value")
+            judged = claimed(EVIDENCE / asked_first).predicate
+            assert ("**certified**" in line) is (judged["verdict"]["class"] == "certified")
+            assert (f"[the first look](evidence/{asked_first})" in line) is (asked_first != p["suite"])
+    rest = [p for p in asked if p["suite"] in made.AFTER]
+    passed = sum(p["verdict"]["value"]["class"] == "passed" for p in rest)
+    assert f"[{len(rest)} more suites](docs/all-results.md), the paper's remaining rows | shown in {passed} |" in table
+
+
+def test_every_walk_forward_suite_that_opened_its_test_has_both_verdicts() -> None:
+    found = [claimed(folder).predicate for folder in FOLDERS]
+    asked_again = {p["suite"].removesuffix("-value") for p in found if p["value"] is not None}
+    for p in (p for p in found if p["kind"] == "walkforward" and p["verdict"]["class"] != "no-go"):
+        assert p["gate"], p["suite"]
+        asked = p["verdict"]["value"]["class"] in ("passed", "not passed")
+        assert asked or p["suite"] in asked_again, p["suite"]
+
+
+def test_readme_calls_certified_what_is() -> None:
+    text = (ROOT / "README.md").read_text("utf-8").split("## Is it worth it?")[1]
+    said = {"m4-balanced200"} if "(evidence/m4-balanced200)) it does, certified" in text else set()
+    assert {f.name for f in FOLDERS if claimed(f).predicate["verdict"]["class"] == "certified"} == said
+
+
+def test_the_pictures_of_gains_are_of_the_committed_evidence() -> None:
+    from ucsearch.lab.suites.heatmap import heat_map, small_map
+
+    tables = read(EVIDENCE / "where-search-helps").predicate["tables"]
+    gains = next(t for t in tables if t["name"] == "gains")
+    made = script()
+    assert made.MAP.read_text("utf-8") == heat_map(gains)
+    assert made.SMALL_MAP.read_text("utf-8") == small_map(gains)
+
+
+def test_every_suite_is_run_once_and_the_papers_rows_last() -> None:
+    order = script().in_order()
+    assert sorted(order) == suite_names(mini=False)
+    assert order.index("multi-domain") < order.index("compute-matched")  # it opened the windows first
+    assert max(order.index(name) for name in ("synthetic", "where-search-helps")) < order.index("ltsf-inventory")
+
+
+def test_a_readme_without_its_place_is_refused() -> None:
+    with pytest.raises(SystemExit, match="to write between"):
+        script().with_table("no markers", "table")
+
+
+@pytest.mark.parametrize(
+    ("folder", "decisions"),
+    [
+        *(pytest.param(f, 1, marks=pytest.mark.slow if f.name in LARGE else ()) for f in FOLDERS),
+        *(pytest.param(f, 4, marks=pytest.mark.slow) for f in FOLDERS),
+    ],
+    ids=lambda x: x.name if isinstance(x, Path) else None,
+)
+def test_committed_evidence_agrees_with_its_rows(folder: Path, decisions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recheck, "read_evidence", read)
+    found = verify_evidence(folder, decisions=decisions)
+    assert found.code == 0, (found.problems[:3], found.malformed)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_committed_evidence_was_made_with_the_suite_and_card_of_today(folder: Path) -> None:
+    from ucsearch.lab.suites.run import card_text
+    from ucsearch.lab.suites.suite import load_suite
+
+    suite = load_suite(folder.name)
+    assert (folder / "suite.toml").read_text("utf-8") == suite.text
+    assert (folder / "card.md").read_text("utf-8") == card_text(suite.card)
