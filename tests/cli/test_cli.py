@@ -66,7 +66,7 @@ def test_all_commands_are_there() -> None:
     expected += "log list, log show, log verify, log export, log checkpoint, log override, "
     expected += "log keygen, log rotate, log backup, log restore, log copy, log prove, log verify-proof; "
     expected += "job plan, job run, job seal; "
-    expected += "service init, service demo, service check, service run, service arm, service backup, "
+    expected += "service init, service demo, service check, service run, service arm, service backup, service drill, "
     expected += "service token add, service token list, service token revoke"
     singles, *groups = expected.split("; ")
     names = [*singles.split(), *(name for group in groups for name in group.split(", "))]

@@ -55,6 +55,7 @@ READS = {
     "remote override": ("token_file",),
     "remote outcomes": ("path", "token_file"),
     "service arm": ("sales",),
+    "service drill": ("copy",),
 }
 ADDS_TO = {  # logs
     "decide": ("log",),
@@ -75,7 +76,7 @@ FOLDERS = {  # a place of its own, in which a command writes files by name
     "job run": ("folder",),
     "job seal": ("folder",),
     "service demo": ("folder",),
-    **{f"service {x}": ("folder",) for x in ("init", "check", "run", "arm", "backup")},
+    **{f"service {x}": ("folder",) for x in ("init", "check", "run", "arm", "backup", "drill")},
     **{f"service token {x}": ("folder",) for x in ("add", "list", "revoke")},
 }
 WRITES = {
@@ -96,6 +97,7 @@ WRITES = {
     "job seal": ("out",),
     "remote decide": ("out",),
     "service backup": ("to",),
+    "service token add": ("out",),
 }
 MORE = {  # words that a command needs besides its paths
     "explain": ["SKU-001"],
@@ -106,7 +108,7 @@ MORE = {  # words that a command needs besides its paths
 }
 SAME = {("decide", "keep", "archive")}  # an archive that is kept may be written where it was read
 REFUSALS = ("would replace", "replaces", "there is a file", "itself", "belongs to", "symbolic link")
-TRIED_APART = {"job seal", "service backup"}  # they need a job or a service: see below
+TRIED_APART = {"job seal", "service backup", "service token add"}  # they need a job or a service: see below
 
 
 def commands(which: Any = app, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

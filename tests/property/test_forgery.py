@@ -339,7 +339,8 @@ def found_by_checkpoint(record: dict[str, Any], mutant: dict[str, Any], folder: 
     head = next_head(GENESIS, 1, entry_digest(canonical(record)), None)
     Checkpoint(1, head).write(folder / "checkpoint.json")
     body = canonical(mutant)
-    entry = {"blobs": {}, "digest": entry_digest(body), "record": mutant, "seq": 1, "written_at": None}
+    digest = entry_digest(body)
+    entry = {"blobs": {}, "digest": digest, "previous": GENESIS, "record": mutant, "seq": 1, "written_at": None}
     line = canonical({**entry, "head": next_head(GENESIS, 1, entry["digest"], None)})
     (folder / "log.jsonl").write_bytes(line + b"\n")
     found = list(verify_file(folder / "log.jsonl", object(), checkpoint=folder / "checkpoint.json"))

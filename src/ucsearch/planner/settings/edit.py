@@ -19,8 +19,9 @@ Changes = Mapping[str, Any]
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
-    """`table.key=value` as typed, each key once. A value is TOML; what is no TOML is a text, so that
-    `files.sales=new.csv` needs no quotes; `none` takes a key away."""
+    """The changes that `texts`, such as `policy.depth=10`, name; each key may stand once.
+
+    A value is TOML; what is no TOML is a text, so that `files.sales=new.csv` needs no quotes. `none` removes a key."""
     found: dict[str, Any] = {}
     for text in texts:
         key, sign, value = (part.strip() for part in text.partition("="))
@@ -59,7 +60,7 @@ def merged(one: Changes, other: Changes, where: str = "") -> dict[str, Any]:
 
 
 def edited(text: str, changes: Changes) -> str:
-    """The text with the changes made; everything else stays as it was written."""
+    """The `text` of a settings file with `changes` made; everything else stays as it was written."""
     document = tomlkit.parse(text)
     _edit(document, changes)
     return tomlkit.dumps(document)

@@ -48,7 +48,7 @@ def load_settings(path: str | Path, changes: Changes | None = None) -> Settings:
 
 
 def parse_settings(data: bytes, file: str = "settings", changes: Changes | None = None) -> Settings:
-    """As `load_settings`, from the bytes of a file; `file` is what messages call it."""
+    """As `load_settings`, from the bytes of a file, with `changes` made; `file` is what messages call it."""
     try:
         text = data.decode("utf-8")
         content = tomllib.loads(text)
@@ -127,8 +127,8 @@ def parse_settings(data: bytes, file: str = "settings", changes: Changes | None 
 
 
 def find_settings(folder: Path | None = None) -> Path:
-    """The settings file of a folder: `ucsearch.toml`, there or in a folder above it, else the only settings file that
-    is there. Paths are as a person in that folder would write them."""
+    """The settings file of `folder` (this one when None): `ucsearch.toml`, there or in a folder above it, else the only
+    settings file that is there. Paths are as a person in that folder would write them."""
     here = Path() if folder is None else folder
     for place in (here, *(Path(os.path.relpath(above, Path())) for above in here.absolute().parents)):
         if (place / USUAL_NAME).is_file():
