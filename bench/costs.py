@@ -62,7 +62,7 @@ def measure() -> list[tuple[str, str, float]]:
         given = lattice if policy.mode == "closed" else trace
 
         def search(policy: Any = policy, given: uc.Trace = given) -> Any:
-            return uc.search_panel(task, states, given, policy, run=run)
+            return uc.search_panel(task, states, given, policy, engine="compiled", threads=1)
 
         begin = time.process_time()
         search()

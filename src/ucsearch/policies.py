@@ -226,6 +226,14 @@ class Settings(NamedTuple):
     extra_f: tuple[float, ...] = ()
     tail: float = 0.2  # share of cvar
 
+    @property
+    def discounts(self) -> list[float]:
+        """Factors of the steps and of what follows the last one; each is the one before it times the discount."""
+        factors = [1.0]
+        for _ in range(max(self.reach, self.depth)):
+            factors.append(factors[-1] * self.discount)
+        return factors
+
 
 def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
     """Check `policy` against what it is asked to search and fill in every default."""

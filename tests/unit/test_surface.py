@@ -161,7 +161,6 @@ def test_proof_run_and_filing_come_as_records(tmp_path: Path) -> None:
     assert (one.certificate.kind, one.certificate.eps_m, one.certificate.plan.engine) == ("oracle", 0.01, "python")
     first = uc.certify(task, state, TRACE, policy, proof=proof, run=run)
     assert (first.gap, first.kind, first.eps_m) == (one.certificate.gap, "oracle", 0.01)
-    assert uc.search(task, state, TRACE, policy, run=run).engine == "python"
     for call, given in ((uc.decide, state), (uc.certify, state), (uc.decide_panel, [state])):
         for name, wrong in (("proof", run), ("run", proof), ("proof", {"eps_m": 0.1}), ("run", "python")):
             with pytest.raises(InputError, match=f"{name}.*expected a uc"):

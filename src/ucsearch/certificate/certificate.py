@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ __all__ = [
 # What a certificate calls the claims, whose own names are also keys of rows of evidence and of segments.
 _CALLED = {"passed": "certificate_pass", "sole": "sole_action"}
 _CLAIMS = tuple(_CALLED.get(name, name) for name in Claims._fields)
-_BESIDE = ("plan", "rivals", "closed", "counted")  # fields of a certificate that are no claims
+_BESIDE = ("panel", "plan", "rivals", "closed")  # fields of a certificate that are no claims
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class Certificate:
     counters: dict[str, int]  # nodes and scores spent, by what for
     node_budget: int  # nodes each proof might spend
     plan: Plan  # the search it is about
+    panel: CertifiedPanel = field(repr=False, compare=False)  # whose window it is
     closed: Closed | None = None  # only of kind closed_exact
-    counted: float | None = None  # `member_feasible`, where it was counted for the whole panel
 
     def __repr__(self) -> str:
         if self.action is None:
@@ -134,17 +134,10 @@ class Certificate:
         `near` (a regret within a limit)."""
         return "near" if not self.certificate_pass else "exact" if self.unique else "tied"
 
-    @cached_property
+    @property
     def member_feasible(self) -> float:
         """Weight of members for which the path put forward keeps every rule; NaN without a path or members."""
-        if self.counted is not None:
-            return self.counted
-        indices = next((r.path for r in self.rivals if r.index == self.action_index), ())
-        if not indices:
-            return math.nan
-        window, state = self.plan.start()
-        path = Path(state, [window.actions[i] for i in indices], (), window.params)
-        return Replay(window.task, window.layout).weight(path, window.members, window.weights)
+        return self.panel.weight_kept(self.plan.window)
 
     def claims(self) -> dict[str, Any]:
         """Everything that is claimed beside the rivals, as plain values; unbounded numbers as they are."""
@@ -222,8 +215,8 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         },
         node_budget=panel.node_budget,
         plan=plan,
+        panel=panel,
         closed=_closed(plan) if plan.is_closed else None,
-        counted=None if panel.counted is None else float(panel.counted[w]),
     )
 
 
@@ -297,20 +290,30 @@ class CertifiedPanel:
         evidence, claims, rest = ([x[w].tolist() for x in part] for part in (self.evidence, self.claims, arrays))
         return Row(Evidence(*evidence), Claims(*claims), *rest)
 
-    @cached_property
+    @property
     def member_feasible(self) -> Floats:
         """(W,) weight of members for which the path put forward keeps every rule; NaN without a path or members."""
+        return np.array([self.weight_kept(w) for w in range(len(self))]) if self.counted is None else self.counted
+
+    def weight_kept(self, w: int) -> float:
+        """The same of window w; the plain rules are asked once."""
         if self.counted is not None:
-            return self.counted
-        plan = self.plan
-        replay, out = Replay(plan.task, plan.layout), np.full(len(self), np.nan)
-        for w in np.flatnonzero(self._has_path).tolist():
-            start = plan.start(w)
-            indices = self.paths[w, self.released[w]].tolist()
-            path = Path(start.state, [start.actions[i] for i in indices], (), start.params)
-            members = [outcomes_of(plan.task, rows) for rows in own_row(plan.inputs.members, w).tolist()]
-            out[w] = replay.weight(path, members, own_row(plan.inputs.weights, w).tolist())
-        return out
+            return float(self.counted[w])
+        if w not in self._asked:
+            self._asked[w] = self._weight_kept(w) if self._has_path[w] else math.nan
+        return self._asked[w]
+
+    def _weight_kept(self, w: int) -> float:
+        plan, start = self.plan, self.plan.start(w)
+        actions = [start.actions[i] for i in self.paths[w, self.released[w]].tolist()]
+        members = [outcomes_of(plan.task, rows) for rows in own_row(plan.inputs.members, w).tolist()]
+        path = Path(start.state, actions, (), start.params)
+        return Replay(plan.task, plan.layout).weight(path, members, own_row(plan.inputs.weights, w).tolist())
+
+    @cached_property
+    def _asked(self) -> dict[int, float]:
+        """By window, what `weight_kept` found."""
+        return {}
 
     @cached_property
     def counted(self) -> Floats | None:
@@ -322,7 +325,7 @@ class CertifiedPanel:
         paths = self.paths[np.arange(len(self)), np.maximum(self.released, 0)]
         return kept_weights(plan.task, plan.layout, plan.inputs.repeated(), np.where(known[:, None], paths, -1))
 
-    @property
+    @cached_property
     def _has_path(self) -> NDArray[np.bool_]:
         """(W,) where a path is put forward."""
         rows, at = np.arange(len(self)), np.maximum(self.released, 0)

@@ -54,10 +54,7 @@ class _Paths:
         task, settings = self.plan.task, self.plan.settings
         self.members = settings.mode == _MEMBERS
         ends = not (self.members and len(task.continuations) > 0)
-        discounts = [1.0]
-        for _ in range(settings.depth):
-            discounts.append(discounts[-1] * settings.discount)
-        self.replay = Replay(task, self.plan.layout, discounts, ends)
+        self.replay = Replay(task, self.plan.layout, settings.discounts, ends)
 
     def __call__(self, w: int) -> bool:
         certified, plan, inputs = self.certified, self.plan, self.plan.inputs

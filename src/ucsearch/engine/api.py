@@ -34,7 +34,7 @@ from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
-from ucsearch.options import Engine, Run
+from ucsearch.options import Engine
 from ucsearch.policies import MODES, Policy, Settings, resolve
 from ucsearch.reach import Reach
 from ucsearch.task import Params, State, Task
@@ -60,11 +60,8 @@ def search(
     params: Params | None = None,
     actions: ArrayLike | None = None,
     engine: Engine = "auto",
-    run: Run | None = None,
 ) -> Plan:
-    """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`. The engine
-    may come with `run`."""
-    engine = engine if run is None else run.engine
+    """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`."""
     last: _Known | None = task.__dict__.get("_kept_call") if type(task) is Task and type(trace) is Trace else None
     row = None if last is None else last.row_as_before(state, trace, policy, params, actions, engine)
     if last is None or row is None:
@@ -110,7 +107,6 @@ def search_panel(
     keep_paths: bool = False,
     progress: Callable[[int], None] | None = None,
     stop: Callable[[], bool] | None = None,
-    run: Run | None = None,
 ) -> PanelPlan:
     """Search W windows. `states`: (W, n) array, State of arrays or a sequence of states; a trace of one window may be
     shared by all of them. `params` and `actions` ((W, m), NaN = unavailable) may differ by window. A broken window has
@@ -118,11 +114,8 @@ def search_panel(
     called with windows done. `stop` ends the search when it says so: it is asked between nodes by the plain engine and
     between chunks of windows by the compiled one, from all threads; windows not done by then have status OUT_OF_TIME.
     Engine "cuda" runs the compiled kernels on a GPU, where tasks that would not give the same bytes are refused; what
-    is too large for it is done by the CPU. `threads` are cores, all when None. Engine, threads and progress may come
-    with `run`.
+    is too large for it is done by the CPU. `threads` are cores, all when None.
     """
-    if run is not None:
-        engine, threads, progress = run.engine, run.threads, run.progress
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
     trace = panel_trace(traces)

@@ -15,7 +15,7 @@ from ucsearch.engine.compiled.loading import load_or_compile
 from ucsearch.engine.registry import register
 from ucsearch.engine.status import Fault
 from ucsearch.errors import InputError, TaskError
-from ucsearch.layout import Layout, as_finite
+from ucsearch.layout import Layout, as_finite, own_row
 from ucsearch.policies import MODES
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
@@ -94,7 +94,7 @@ class Simulator:
     def params_of(self, n: int) -> Any:
         """The parameters of window `n` as the task's own record; None for a task without any."""
         layout = self.task.params_layout
-        return None if layout is None else layout.build(self.params[n if len(self.params) > 1 else 0].tolist())
+        return None if layout is None else layout.build(own_row(self.params, n).tolist())
 
     def mask(self, states: Floats, at: Ints | int = 0) -> Bools:
         """(N, m) what is allowed in each of the states (N, n), at step index `at` where rules look at it."""
@@ -118,7 +118,7 @@ class Simulator:
         allowed = self.mask(rows)[np.arange(len(rows)), index]
         if not allowed.all():
             w = int(np.argmax(~allowed))
-            action = float(self.actions[w if len(self.actions) > 1 else 0, index[w]])
+            action = float(own_row(self.actions, w)[index[w]])
             raise InputError("chosen", f"action {action:g}, which is not feasible", "a feasible action", index=w)
         return self._run(rows, index, y, True, 0)
 
@@ -157,10 +157,10 @@ class Simulator:
         following, rewards = np.array(rows), np.zeros(len(rows))
         mask = np.zeros((len(rows), self.actions.shape[1]), np.bool_)
         for w, row in enumerate(rows.tolist()):
-            own = self.params[w if len(self.params) > 1 else 0].tolist()
+            own = own_row(self.params, w).tolist()
             p = None if params_layout is None else params_layout.build(own)
             state, h = layout.build(row), int(np.broadcast_to(at, (len(rows),))[w])
-            actions = self.actions[w if len(self.actions) > 1 else 0].tolist()
+            actions = own_row(self.actions, w).tolist()
             if move and index[w] >= 0:
                 a = actions[index[w]]
                 outcome = y[w, 0].item() if task.outcome is None else task.outcome(*y[w].tolist())
@@ -177,7 +177,7 @@ class Simulator:
         return Step(following, rewards, mask)
 
     def _raise(self, w: int, kind: int, index: NDArray[np.int64]) -> None:
-        action = float(self.actions[w if len(self.actions) > 1 else 0, index[w]])
+        action = float(own_row(self.actions, w)[index[w]])
         raise TaskError(Fault.TEXT[kind], task=self.task.name, window=w, action=action)
 
 

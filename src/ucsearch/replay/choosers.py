@@ -61,7 +61,7 @@ class Searched:
             policy = policy.warmed(self._last, seen.state, seen.trace, seen.actions)
         plan = search_panel(
             self.task, seen.state, seen.trace, policy, params=seen.params, actions=seen.actions,
-            run=self.how,
+            engine=self.how.engine, threads=self.how.threads,
         )  # fmt: skip
         plan.raise_for_errors()
         self._last = plan
@@ -118,7 +118,7 @@ class Deterministic:
     def __call__(self, seen: Seen) -> Choice:
         plan = search_panel(
             self.task, seen.state, point_forecast(seen.trace, self.quantile), self.policy, params=seen.params,
-            actions=seen.actions, run=self.how,
+            actions=seen.actions, engine=self.how.engine, threads=self.how.threads,
         )  # fmt: skip
         plan.raise_for_errors()
         return Choice.at(seen, plan.outputs.out_i[:, OutI.FIRST], np.array(plan.expansions, np.int64))

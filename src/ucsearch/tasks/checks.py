@@ -113,7 +113,7 @@ def fractile(values: NDArray[np.float64], weights: NDArray[np.float64], ratio: A
     """(W,) least of each row's values (W, J) that so much weight (a number or (W,)) does not exceed."""
     order = np.argsort(values, axis=1, kind="stable")
     rows = np.arange(len(values))
-    shares = weights[rows[:, None] if weights.shape[0] > 1 else 0, order]
+    shares = np.take_along_axis(np.broadcast_to(weights, order.shape), order, axis=1)
     reached = np.cumsum(shares, axis=1) >= np.reshape(ratio, (-1, 1)) - 1e-12
     place = np.where(reached.any(axis=1), reached.argmax(axis=1), values.shape[1] - 1)
     return values[rows, order[rows, place]]

@@ -94,10 +94,7 @@ def members_bounds(
     )
     inputs = Inputs(*map(read_only, inputs))
     kernel = _kernel(task, layout, s, inputs, engine, int(wanted.size))
-    discounts = [1.0]
-    for _ in range(s.depth):
-        discounts.append(discounts[-1] * s.discount)
-    factors = np.array(discounts)
+    factors = np.array(s.discounts)
     paths = np.ascontiguousarray(incumbent, np.int64)
     allowance = np.inf if enough is None else float(enough)
 

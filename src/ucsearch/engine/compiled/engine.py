@@ -156,10 +156,7 @@ def _pack(settings: Settings) -> tuple[Ints, Floats, Floats]:
              s.every_action, s.simulations, ENUMERATE_BELOW, DP_SWITCH, *s.extra_i], np.int64,
         )  # fmt: skip
         fset = np.array([s.risk, s.prune_risk, s.info_bonus, s.c_uct, s.tail, *s.extra_f])
-        discounts = [1.0]
-        for _ in range(max(s.reach, s.depth)):
-            discounts.append(discounts[-1] * s.discount)
-        found = (iset, fset, np.array(discounts))
+        found = (iset, fset, np.array(s.discounts))
         if len(_packed) > 1024:
             _packed.clear()
         if len(s.extra_i) <= 1024:  # a warm start for a whole panel is long and not asked for twice

@@ -89,9 +89,7 @@ class Window:
         s = self.settings
         self.depth, self.mode, self.risk = s.depth, s.mode, s.risk
         self.is_members = s.mode == MEMBERS
-        self.discounts = [1.0]
-        for _ in range(max(s.reach, s.depth)):
-            self.discounts.append(self.discounts[-1] * s.discount)
+        self.discounts = s.discounts
         self.size = len(self.actions)
         self.available = [i for i, a in enumerate(self.actions) if a == a]
         self.expansions = 0

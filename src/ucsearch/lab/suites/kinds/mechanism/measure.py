@@ -54,12 +54,13 @@ class Diagnosis:
     def __call__(self, seen: Seen) -> Choice:
         s, task = self.s, self.binding.task
         t, trace, actions, params = seen.t, seen.trace, seen.actions, seen.params
-        common: dict[str, Any] = dict(params=params, actions=actions, run=Run(threads=self.threads, engine="compiled"))
+        common: dict[str, Any] = dict(params=params, actions=actions)
+        how: dict[str, Any] = dict(threads=self.threads, engine="compiled")
         exact = search_panel(
-            task, seen.state, trace, Exact(depth=s.depth, risk=s.risk, spread="std", every_action=True), **common
+            task, seen.state, trace, Exact(depth=s.depth, risk=s.risk, spread="std", every_action=True), **how, **common
         ).raise_for_errors()
         best = search_panel(
-            task, seen.state, self.panel.hindsight(t), Exact(depth=s.depth, risk=0.0, spread="std"), **common
+            task, seen.state, self.panel.hindsight(t), Exact(depth=s.depth, risk=0.0, spread="std"), **how, **common
         ).raise_for_errors()
         certified: dict[str, CertifiedPanel] = {}
         for name in s.beams:
@@ -70,6 +71,7 @@ class Diagnosis:
                 s.policy(name),
                 gate=Gate(certificate=True),
                 proof=Proof(kind="oracle"),
+                run=Run(**how),
                 **common,
             )
             decided.certified.plan.raise_for_errors()
