@@ -122,6 +122,16 @@ def test_a_new_model_is_known_in_the_next_file_of_a_log(tmp_path: Path) -> None:
             assert await rearmed(client, streams=[""]) == (422, same)
             await forecast(client, "A", "m2")
             assert (await rearmed(client, streams=[""]))[0] == 201
+            tokens = client.tokens
+        for name in ("decisions.db", "decisions.0002.db"):  # moved away
+            (tmp_path / "log" / name).unlink()
+        newest = WATCHED.replace(LOG, "log/decisions.0003.db")
+        (tmp_path / "service.toml").write_text(newest)
+        async with running(tmp_path, newest, PLAN_DAY + PLAN, clock, tokens=tokens) as client:
+            assert await rearmed(client, streams=["A"]) == (
+                422, "when it tripped is not in the files that are here; accept: true is needed",
+            )  # fmt: skip
+            assert (await rearmed(client, streams=["A"], accept=True))[0] == 201
 
     asyncio.run(go())
 

@@ -6,8 +6,7 @@ recorded, so that a repeated key gets the same one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -31,7 +30,7 @@ from ucsearch.service.schemas import (
     ResumeBody,
 )
 from ucsearch.service.service import Service
-from ucsearch.service.tokens import Principal, Scope
+from ucsearch.service.tokens import Principal
 from ucsearch.service.writer import Turn
 
 __all__ = [
@@ -61,23 +60,23 @@ _EVENTS = 10_000  # of a plan's monitor in which the trip is looked for
 _LATEST = 500  # decisions since the trip in which a series is looked for that was there before
 
 
-def require_another_model(files: Sequence[AuditReader], plan: str, series: str) -> None:
-    """Refuse where the newest forecast names the model that its series had when the stream (all together: "") tripped;
-    `files` are those of the log, the newest first."""
-    found = _tripped(files, plan, series)
-    if found is None:
+def require_another_model(log: AuditReader, plan: str, series: str) -> None:
+    """Refuse where the newest forecast names the model that its series had when the stream (all together: "")
+    tripped."""
+    seq = _tripped(log, plan, series)
+    if seq is None:
         # A monitor that was carried over, and the file before is not there.
         raise Problem("not_allowed", "when it tripped is not in the files that are here; accept: true is needed")
-    place, seq = found
     asked: set[str] = set()
-    for row in _since(files[: place + 1], plan, series, seq):
+    for row in log.list(plan=plan, kind="decision", series=series or None, newest_first=True, limit=_LATEST):
         name = str(row.record["series"])
-        if name in asked:
+        if row.seq < seq or name in asked:
             continue
         asked.add(name)
         # Series may have models of their own: only forecasts of the same one can be compared.
-        if (before := _before(files[place:], plan, name, seq)) is not None:
-            if _model(row) != _model(before):
+        before = log.list(plan=plan, kind="decision", series=name, newest_first=True, limit=1, before=seq)
+        if before:
+            if _model(row) != _model(before[0]):
                 return
             break
     of = f" of {excerpt(series)}" if series else ""
@@ -86,34 +85,11 @@ def require_another_model(files: Sequence[AuditReader], plan: str, series: str) 
     )
 
 
-def _tripped(files: Sequence[AuditReader], plan: str, series: str) -> tuple[int, int] | None:
-    """File and number of the entry that says so."""
-    for place, log in enumerate(files):
-        for row in log.list(plan=plan, kind="monitor", newest_first=True, limit=_EVENTS):
-            if row.record["event"] == "tripped" and row.record["series"] == series:
-                return place, row.seq
-    return None
-
-
-def _since(files: Sequence[AuditReader], plan: str, series: str, seq: int) -> Iterator[Row]:
-    """Decisions after the trip, which is in the last file, newest first."""
-    left = _LATEST
-    for log in files:
-        rows = log.list(plan=plan, kind="decision", series=series or None, newest_first=True, limit=left)
-        for row in rows:
-            if log is files[-1] and row.seq < seq:
-                return
-            yield row
-        left -= len(rows)
-
-
-def _before(files: Sequence[AuditReader], plan: str, series: str, seq: int) -> Row | None:
-    """The last decision of a series before the trip, which is in the first of these files."""
-    for log in files:
-        limit = seq if log is files[0] else None
-        rows = log.list(plan=plan, kind="decision", series=series, newest_first=True, limit=1, before=limit)
-        if rows:
-            return rows[0]
+def _tripped(log: AuditReader, plan: str, series: str) -> int | None:
+    """Number of the entry that says so."""
+    for row in log.list(plan=plan, kind="monitor", newest_first=True, limit=_EVENTS):
+        if row.record["event"] == "tripped" and row.record["series"] == series:
+            return row.seq
     return None
 
 
@@ -170,11 +146,8 @@ async def _recorded(
     """Write records in one commit, or find that they were written; answer from them."""
 
     def run(turn: Turn) -> Done:
-        with ExitStack() as stack:
-            earlier = [stack.enter_context(reader) for reader in service.earlier_files()]
-            for reader in (*reversed(earlier), turn.log):  # a pause that was carried over was answered before
-                if rows := repeated(reader, request):
-                    return Done(201, answer(reader, rows))
+        if rows := repeated(turn.log, request):
+            return Done(201, answer(turn.log, rows))
         rows = tuple(turn.log.get(entry.seq) for entry in write(turn))
         for row in rows:
             service.plan_states.follow(turn.log, row.record)
@@ -200,13 +173,7 @@ async def override(service: Service, principal: Principal, request: Request, id:
     why = reason_of(body.why)
 
     def write(turn: Turn) -> Sequence[Entry]:
-        try:
-            row = find_row(turn.log, id, principal.scope)
-        except Problem:
-            if _is_earlier(service, id, principal.scope):
-                text = "it is in an earlier file of the log, which is closed; decide the series anew"
-                raise Problem("not_newest", text) from None
-            raise
+        row = find_row(turn.log, id, principal.scope)
         record = row.record
         newest = turn.log.newest(record["series"], record.get("plan"))
         if newest is None or newest.seq != row.seq:
@@ -243,16 +210,6 @@ def _overridden(log: AuditReader, rows: Sequence[Row]) -> Overridden:
         row.id, row.seq, row.head, record["overrides"], record["series"], record["action"], record["label"],
         record["off_grid"], record["who"], record["at"], effective, order_of(own, effective),
     )  # fmt: skip
-
-
-def _is_earlier(service: Service, id: str, scope: Scope) -> bool:
-    """Whether a decision is in a file before the one that is written to."""
-    with ExitStack() as stack:
-        for reader in [stack.enter_context(reader) for reader in service.earlier_files()]:
-            with suppress(Problem):
-                find_row(reader, id, scope)
-                return True
-    return False
 
 
 async def pause(service: Service, principal: Principal, request: Request, plan: str, body: PauseBody) -> Done:
@@ -311,10 +268,8 @@ async def rearm(service: Service, principal: Principal, request: Request, plan: 
             odd = next((name for name in chosen if name not in tripped), "")
             raise Problem("already", f"{excerpt(odd) or 'the plan'} has not tripped")
         if not body.accept:
-            with ExitStack() as stack:
-                earlier = [stack.enter_context(reader) for reader in service.earlier_files()]
-                for name in chosen:
-                    require_another_model([turn.log, *earlier], found.name, name)
+            for name in chosen:
+                require_another_model(turn.log, found.name, name)
         records = []
         for i, name in enumerate(chosen):
             status = tripped[name]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from ucsearch.errors import RecordError
 from ucsearch.records.chain import next_head
-from ucsearch.records.entries import AlteredEntry, Row
+from ucsearch.records.entries import NOTHING, AlteredEntry, Row
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.errors import Problem
 from ucsearch.service.metrics import Metrics
@@ -33,7 +33,7 @@ def chain_problem(rows: Iterable[Row], seq: int, head: str) -> str:
             head = next_head(head, seq, row.digest, row.written_at)
             if row.head != head:
                 return f"entry {seq}: does not follow from the entry before it"
-            if f'"id":"{row.id}"'.encode() not in row.body:
+            if row.body != NOTHING and f'"id":"{row.id}"'.encode() not in row.body:
                 return f"entry {seq}: its content does not match its id"
     except AlteredEntry as error:
         return str(error)
@@ -66,22 +66,17 @@ class Integrity:
         _log.error("the log is not what was recorded: %s", fault)
         self._tell(fault)
 
-    def start(self, open_files: Callable[[], list[AuditReader]]) -> None:
-        """Check the newest entries, and raise where they are wrong; then the others, in a thread. `open_files` are
-        those of the log, the newest first."""
+    def start(self, open_log: Callable[[], AuditReader]) -> None:
+        """Check the newest entries, and raise where they are wrong; then the others, in a thread."""
         self._metrics.log_altered.set(0)
-        files = open_files()
-        try:
-            newest, last = files[0], files[0].count()
-            first = max(1, newest.first(), last - NEWEST + 1)
-            if problem := chain_problem(newest.rows(first, last), first - 1, newest.head_after(first - 1)):
+        with open_log() as log:
+            last = log.count()
+            first = max(1, log.first(), last - NEWEST + 1)
+            if problem := chain_problem(log.rows(first, last), first - 1, log.head_after(first - 1)):
                 raise RecordError(f"the log is not what was recorded: {problem}; `ucsearch service check` says more")
-        finally:
-            for file in files:
-                file.close()
         self._metrics.log_checked.set(last - first + 1)
         self._thread = threading.Thread(
-            target=self._rest, args=(open_files, first - 1), name="ucsearch-integrity", daemon=True
+            target=self._check_older, args=(open_log, first - 1), name="ucsearch-integrity", daemon=True
         )
         self._thread.start()
 
@@ -90,31 +85,21 @@ class Integrity:
         if self._thread is not None:
             self._thread.join()
 
-    def _rest(self, open_files: Callable[[], list[AuditReader]], last: int) -> None:
-        """What is older than the newest entries, file after file."""
+    def _check_older(self, open_log: Callable[[], AuditReader], last: int) -> None:
+        """What is older than the newest entries."""
         try:
-            files = open_files()
-        except RecordError as error:
-            _log.warning("older entries are not checked: %s", error)
-            return
-        try:
-            for number, file in enumerate(files):
-                if problem := self._file(file, last if number == 0 else file.count()):
-                    self.report(f"{file.path.name}, {problem}" if len(files) > 1 else problem)
-                    return
+            with open_log() as log:
+                self._check_up_to(log, last)
         except RecordError as error:
             _log.warning("older entries are not all checked: %s", error)
-        finally:
-            for file in files:
-                file.close()
 
-    def _file(self, file: AuditReader, last: int) -> str:
-        for first in range(max(1, file.first()), last + 1, _PART):
+    def _check_up_to(self, log: AuditReader, last: int) -> None:
+        for first in range(max(1, log.first()), last + 1, _PART):
             started = time.monotonic()
             end = min(first + _PART - 1, last)
-            if problem := chain_problem(file.rows(first, end), first - 1, file.head_after(first - 1)):
-                return problem
+            if problem := chain_problem(log.rows(first, end), first - 1, log.head_after(first - 1)):
+                self.report(problem)
+                return
             self._metrics.log_checked.inc(end - first + 1)
             if self._stopping.wait((time.monotonic() - started) * (1.0 / _SHARE - 1.0)):
-                return ""
-        return ""
+                return

@@ -7,7 +7,6 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +18,7 @@ from ucsearch.monitor.journal import Watched
 from ucsearch.policies import MODES
 from ucsearch.records.arrays import decode_array
 from ucsearch.records.canonical import decode_number, encode_number
+from ucsearch.records.entries import NoEntry
 from ucsearch.records.overrides import recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.rules.answers import as_number
@@ -89,9 +89,8 @@ def worth(record: Mapping[str, Any], task: Task, value: Any, blob: Callable[[str
 class Realised:
     """The last worths by plan. Every look reads only the outcomes that are new."""
 
-    def __init__(self, task_of: TaskOf, earlier: Callable[[], list[AuditReader]] = list) -> None:
-        """`earlier` opens the files of the log before the one that is looked at."""
-        self._task_of, self._earlier, self._lock = task_of, earlier, threading.Lock()
+    def __init__(self, task_of: TaskOf) -> None:
+        self._task_of, self._lock = task_of, threading.Lock()
         self._seen: dict[str, int] = {}  # newest outcome that was looked at, by plan
         self._known: dict[str, deque[Worth]] = {}
 
@@ -110,16 +109,9 @@ class Realised:
     def _worth(self, reader: AuditReader, outcome: Mapping[str, Any]) -> Worth | None:
         if outcome["step"] != 1 or "replaces" in outcome or outcome.get("taken") is None:
             return None
-        if "log" not in outcome:
-            return self._worth_in(reader, outcome)
-        with ExitStack() as stack:  # the decision is in a file before; its number is another entry's here
-            files = [stack.enter_context(file) for file in self._earlier()]
-            return next((w for file in files if (w := self._worth_in(file, outcome)) is not None), None)
-
-    def _worth_in(self, reader: AuditReader, outcome: Mapping[str, Any]) -> Worth | None:
         try:
             row = reader.get(outcome["entry"])
-        except (UCSearchError, KeyError):
+        except NoEntry:  # in a file that was moved away
             return None
         if row.id != outcome["decision"] or outcome["taken"] != row.record["outcome"]["action"]:
             return None
@@ -183,7 +175,7 @@ async def stream(service: Service, plan: str, series: str) -> StreamView:
     if found is None:
         raise Problem("not_found", "the plan has no monitor")
     if series != POOL and not found.outcomes and not found.since:  # a misspelt name would look like a good one
-        await service.read_one(_check_known, series, plan)
+        await service.read(_check_known, series, plan)
     return found
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
-from ucsearch.errors import RecordError
 from ucsearch.monitor import rank_of
 from ucsearch.monitor.bets import LEAST_MEMBERS
 from ucsearch.planner.files.series_file import LARGEST
 from ucsearch.records.arrays import decode_array
 from ucsearch.records.canonical import seal
 from ucsearch.records.entries import Request, Row
-from ucsearch.records.reader import AuditReader
 from ucsearch.service.actions import Done, event_record, moment_of, repeated
 from ucsearch.service.auth import check_series
 from ucsearch.service.errors import Problem
@@ -34,8 +31,7 @@ def report(service: Service, principal: Principal, request: Request, body: Outco
     """Record reports; those that say what is known already add nothing."""
 
     def run(turn: Turn) -> Done:
-        with closing(_Report(service, principal, request, turn)) as made:
-            return made.run(body.items)
+        return _Report(service, principal, request, turn).run(body.items)
 
     return service.act(request, run, len(body.items))
 
@@ -47,17 +43,9 @@ class _Report:
         self.service, self.principal, self.request, self.turn = service, principal, request, turn
         # Of this request, by head of the decision and step.
         self.fresh: dict[tuple[str, int], list[dict[str, Any]]] = {}
-        self.homes: dict[str, AuditReader] = {}  # of decisions in earlier files of the log, by head
-        self.earlier = service.earlier_files()
-
-    def close(self) -> None:
-        for reader in self.earlier:
-            reader.close()
 
     def run(self, items: Sequence[OutcomeItem]) -> Done:
-        known: dict[int, str] = {}
-        for reader in (*reversed(self.earlier), self.turn.log):
-            known |= {row.record["request"]["item"]: row.id for row in repeated(reader, self.request)}
+        known = {row.record["request"]["item"]: row.id for row in repeated(self.turn.log, self.request)}
         targets = [self._target(item, i) for i, item in enumerate(items)]
         records: dict[int, dict[str, Any]] = {}
         ids: list[str] = []
@@ -70,13 +58,14 @@ class _Report:
             ids.append(found)
         if records:
             self._write(list(records.values()), [targets[i].record for i in records])
-        out = [self._told(self._report_of(name), i in records or i in known) for i, name in enumerate(ids)]
+        out = [self._told(self.turn.log.get(name), i in records or i in known) for i, name in enumerate(ids)]
         return Done(201 if records or known else 200, Reports(tuple(out)))
 
     def _target(self, item: OutcomeItem, i: int) -> Row:
-        row = self._found(item.decision)
-        if row is None:
-            raise Problem("not_found", "there is no such decision", where=(f"items[{i}].decision",))
+        try:
+            row = find_row(self.turn.log, item.decision)
+        except Problem as problem:
+            raise Problem(problem.code, problem.detail, where=(f"items[{i}].decision",)) from None
         own = row.record
         check_series(self.principal, str(own.get("plan", "")), str(own.get("series", "")))
         observed, where = moment_of(item.observed_at), (f"items[{i}].observed_at",)
@@ -91,37 +80,21 @@ class _Report:
         """As large as a forecast may say at most (sums of larger ones end nowhere), and of as many fields. What was
         taken may be larger where a person has asked for it."""
         values = item.value if isinstance(item.value, list) else [item.value]
-        overrides = self._home(row).overrides(row.seq) if item.taken is not None else ()
+        overrides = self.turn.log.overrides(row.seq) if item.taken is not None else ()
         is_asked = item.taken in [row.record["outcome"]["action"], *(o.record["action"] for o in overrides)]
         for name, numbers in (("value", values), ("taken", [] if item.taken is None or is_asked else [item.taken])):
             if not all(abs(x) <= LARGEST for x in numbers):
                 raise Problem("invalid", f"at most {LARGEST:g} either way", where=(f"items[{i}].{name}",))
         trace = row.record.get("inputs", {}).get("trace", {})
         if isinstance(item.value, list) and "members" in trace:
-            fields = decode_array(self._home(row).blob(trace["members"]["$blob"])).shape[-1]
+            fields = decode_array(self.turn.log.blob(trace["members"]["$blob"])).shape[-1]
             if len(values) != fields:
                 text = f"{len(values)} values, expected {fields}, one for each field"
                 raise Problem("invalid", text, where=(f"items[{i}].value",))
 
-    def _found(self, id: str) -> Row | None:
-        for reader in (self.turn.log, *self.earlier):
-            try:
-                row = find_row(reader, id)
-            except Problem:
-                continue
-            if reader is not self.turn.log:
-                self.homes[row.head] = reader
-            return row
-        return None
-
-    def _home(self, row: Row) -> AuditReader:
-        """The file that a decision is in."""
-        return self.homes.get(row.head, self.turn.log)
-
     def _reports(self, row: Row, step: int) -> list[dict[str, Any]]:
         """What was said about a step of a decision, the first one first."""
-        files = (*reversed(self.earlier), self.turn.log) if row.head in self.homes else (self.turn.log,)
-        found = [r.record for file in files for r in file.reports(row.id)]
+        found = [r.record for r in self.turn.log.reports(row.id)]
         mine = [o for o in found if o["step"] == step and o.get("entry", row.seq) == row.seq]
         return [*mine, *self.fresh.get((row.head, step), [])]
 
@@ -141,8 +114,6 @@ class _Report:
             "observed_at": item.observed_at, "reported_by": self.principal.name,
             "request": self.request.at(i).content(),
         }  # fmt: skip
-        if row.head in self.homes:
-            record["log"] = self.homes[row.head].checkpoint(max_marks=0).head
         if item.taken is not None:
             record["taken"] = item.taken
         if own.get("plan"):
@@ -171,7 +142,7 @@ class _Report:
                     return None
                 values[step] = said[0]["value"]
         trace = own["inputs"]["trace"]
-        members, weights = (decode_array(self._home(row).blob(trace[n]["$blob"])) for n in ("members", "weights"))
+        members, weights = (decode_array(self.turn.log.blob(trace[n]["$blob"])) for n in ("members", "weights"))
         if members.shape[1] < LEAST_MEMBERS or members.shape[2] < lags:
             return None
         return target_rank(members[0].tolist(), weights[0].tolist(), [values[s] for s in range(1, lags + 1)])
@@ -206,21 +177,11 @@ class _Report:
             about = own[0]["about"] if is_pool else ""
             self.service.notifier.tell(name, plan, series, about=about, all_together=is_pool)
 
-    def _report_of(self, name: str) -> Row:
-        for reader in (self.turn.log, *self.earlier):
-            try:
-                return reader.get(name)
-            except RecordError:
-                continue
-        raise RecordError(f"no report {name}")
-
     def _told(self, row: Row, new: bool) -> Report:
         record = row.record
-        about = self._found(record["decision"])
-        if about is None:
-            raise RecordError(f"no decision {record['decision']}")
-        taken, home = record.get("taken"), self._home(about)
-        before = [o for o in home.overrides(about.seq) if home is not self.turn.log or o.seq < row.seq]
+        log, taken = self.turn.log, record.get("taken")
+        about = log.get(record["entry"])
+        before = [o for o in log.overrides(about.seq) if o.seq < row.seq]
         decided = about.record["outcome"]["action"]
         effective = decided if not before or before[-1].record["action"] is None else before[-1].record["action"]
         rank = record.get("rank")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -79,17 +79,12 @@ class AwaitedOutcomes:
     def __init__(self) -> None:
         self._open: dict[str, dict[str, dict[Place, datetime]]] = {}  # plan, series
 
-    def rebuild(self, plans: Iterable[Plan], files: Sequence[AuditReader]) -> None:
-        """From the log's files, the newest first: told in the order of the log, it comes to what it was."""
+    def rebuild(self, plans: Iterable[Plan], log: AuditReader) -> None:
+        """From the log's last decisions: told in their order, it comes to what it was."""
         self._open = {plan.name: {} for plan in plans}
         for plan in plans:
-            left, told = _LOOK_BACK, list[list[_Told]]()
-            for file in files:
-                if left:
-                    told.append(_recent(file, plan, left))
-                    left -= sum(one.due is not None for one in told[-1])
             known: dict[str, Due] = {}
-            for one in (one for own in reversed(told) for one in own):
+            for one in _recent(log, plan, _LOOK_BACK):
                 if one.due is not None:
                     known[one.decision] = one.due
                     self._wait(plan, one.due)
@@ -136,8 +131,8 @@ class AwaitedOutcomes:
 
 
 def _recent(log: AuditReader, plan: Plan, most: int) -> list[_Told]:
-    """The last decisions of a file, and the outcomes since the first of them, in order; all outcomes where all
-    decisions are there, because they may be about the file before. Read in pages, so that no record is kept."""
+    """The last decisions of a plan, and the outcomes since the first of them, in order. Read in pages, so that no
+    record is kept."""
     out, first = list[_Told](), 0
     for row in _newest(log, plan, "decision"):
         if len(out) == most:
@@ -160,9 +155,6 @@ def _newest(log: AuditReader, plan: Plan, kind: str) -> Iterator[Row]:
         if len(rows) < _PAGE:
             return
         before = rows[-1].seq
-
-
-_FILES_BACK = 2  # earlier files in which missing outcomes are looked for at a start
 
 
 class Pause(NamedTuple):
@@ -193,17 +185,13 @@ class PlanStates:
         self._plans = plans
         self.pauses: dict[str, Pause | None] = {}
         self.journal = Journal()
-        self.earlier: Callable[[], list[AuditReader]] = list  # files of the log before the one that is written to
         self._awaited = AwaitedOutcomes()
 
     def rebuild(self, log: AuditReader) -> None:
         self.pauses = {name: pause_of(log, name) for name in self._plans}
         watched = [plan for plan in self._plans.values() if plan.watching is not None]
         self.journal = journal_of(log)
-        older = self.earlier()[:_FILES_BACK] if watched else []
-        self._awaited.rebuild(watched, [log, *older])
-        for file in older:
-            file.close()
+        self._awaited.rebuild(watched, log)
 
     def unarmed(self, log: AuditReader) -> list[tuple[Plan, dict[str, Any]]]:
         """Plans whose monitor has no settings in the log yet, or others; with what must be written."""

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ from ucsearch.service.plan_state import PlanStates
 from ucsearch.service.plans import Plan, load_plan
 from ucsearch.service.queries import find_row
 from ucsearch.service.schemas import Verified
-from ucsearch.service.storage import confirm, confirm_seen, open_earlier, open_log, open_reader, size_of
+from ucsearch.service.storage import confirm, confirm_seen, open_log, open_reader, size_of
 from ucsearch.service.tally import Tally
 from ucsearch.service.tokens import FILE as TOKENS
 from ucsearch.service.tokens import Principal, Scope, TokenBook
@@ -71,7 +71,6 @@ class Service:
         self.notifier = Notifier(targets(config.webhook, folder), self.metrics, self.clock)
         self.integrity = Integrity(self.metrics, lambda fault: self.notifier.tell("log_altered", message=fault))
         self.plan_states = PlanStates(self.plans)
-        self.plan_states.earlier = self.earlier_files
         self.upkeep = Upkeep(config, folder, self.clock, self.notifier)
         self.started, self.is_standby = False, False
         self.beat_at = 0.0  # time.monotonic() at which the event loop last went round; 0 before it does
@@ -81,13 +80,12 @@ class Service:
         self._local = threading.local()
         self.verifying, self._verifiers = asyncio.Semaphore(1), 0
         self.tally = Tally()
-        self.realised = Realised(self.task_of, self.earlier_files)
+        self.realised = Realised(self.task_of)
         self.writer = Writer(
             self._open_log, self._open_reader, self.plan_states, self.clock, self.metrics,
             queue_items=config.limits.queue_items, queue_s=config.limits.queue_s,
-            batch_items=config.limits.batch_items, after=self.upkeep.after, open_earlier=self.earlier_files,
-            confirm=self._confirm_seen, check=self.integrity.check, altered=self.integrity.report,
-            tell=self.notifier.tell,
+            batch_items=config.limits.batch_items, after=self.upkeep.after, confirm=self._confirm_seen,
+            check=self.integrity.check, altered=self.integrity.report, tell=self.notifier.tell,
         )  # fmt: skip
 
     @classmethod
@@ -113,7 +111,7 @@ class Service:
                 pause_s = min(2.0 * pause_s, _STANDBY_S[1])
         self.is_standby = False
         try:
-            self.integrity.start(lambda: [self._open_reader(), *self.earlier_files()])
+            self.integrity.start(self._open_reader)
         except RecordError:
             self.writer.stop()
             raise
@@ -145,9 +143,6 @@ class Service:
     def _open_reader(self) -> AuditReader:
         return open_reader(self.config.store, self.folder)
 
-    def earlier_files(self) -> list[AuditReader]:
-        return open_earlier(self.config.store, self.folder)
-
     # For endpoints
 
     def plan(self, name: str) -> Plan:
@@ -162,27 +157,6 @@ class Service:
     async def read(self, run: Callable[..., T], *arguments: Any) -> T:
         """Run a read query with a connection of its own, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, run, *arguments)
-
-    async def read_one(self, run: Callable[..., T], id: str, *arguments: Any) -> T:
-        """As `read`, for one decision, which may be in an earlier file of the log."""
-        try:
-            return await self.read(run, id, *arguments)
-        except Problem as problem:
-            if problem.code != "not_found":
-                raise
-            return await asyncio.get_running_loop().run_in_executor(
-                self._readers, self._earlier_one, problem, run, id, *arguments
-            )
-
-    def _earlier_one(self, problem: Problem, run: Callable[..., T], id: str, *arguments: Any) -> T:
-        with ExitStack() as stack:
-            for reader in [stack.enter_context(r) for r in self.earlier_files()]:
-                try:
-                    return run(reader, id, *arguments)
-                except Problem as other:
-                    if other.code != "not_found":
-                        raise
-        raise problem
 
     def read_now(self, run: Callable[..., T], *arguments: Any) -> T:
         """Run a read query with this thread's own connection."""
@@ -284,7 +258,7 @@ class Service:
             except TimeoutError:
                 raise Problem("queue_full", "others are still being verified", retry_after=10) from None
             try:
-                return await self.read_one(self._verified, id, scope)
+                return await self.read(self._verified, id, scope)
             finally:
                 self.verifying.release()
         finally:

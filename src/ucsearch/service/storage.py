@@ -33,7 +33,6 @@ __all__ = [
     "confirm_seen",
     "is_there",
     "log_view",
-    "open_earlier",
     "open_log",
     "open_reader",
     "size_of",
@@ -119,11 +118,6 @@ def open_reader(store: Store, folder: Path) -> AuditReader:
 def is_there(store: Store, folder: Path) -> bool:
     """Whether there is a log; of a database also whether it may be written to."""
     return has_log(store.log) if store.is_postgres else present(folder / store.log)
-
-
-def open_earlier(store: Store, folder: Path) -> list[AuditReader]:
-    """None: a reader reads all files of a log as one."""
-    return []
 
 
 class _Unconfirmed(RecordError):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ucsearch.decision.decision import Outcome
 from ucsearch.errors import RecordError
 from ucsearch.records.chain import GENESIS, Checkpoint
-from ucsearch.records.entries import AlteredEntry, Entry, LogClosed, Request, Row
+from ucsearch.records.entries import AlteredEntry, Entry, Request, Row
 from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.writer import Body
@@ -48,16 +48,14 @@ class Writer:
         self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], states: PlanStates,
         clock: Callable[[], datetime], metrics: Metrics, *, queue_items: int = 512, queue_s: float = 0.15,
         batch_items: int = 64, after: Callable[[AuditLog, Entry], None] | None = None,
-        open_earlier: Callable[[], list[AuditReader]] = list, confirm: Callable[[Checkpoint], None] | None = None,
-        check: Callable[[], None] = lambda: None, altered: Callable[[str], None] = lambda _: None,
-        tell: Callable[..., None] = lambda *_, **__: None,
+        confirm: Callable[[Checkpoint], None] | None = None, check: Callable[[], None] = lambda: None,
+        altered: Callable[[str], None] = lambda _: None, tell: Callable[..., None] = lambda *_, **__: None,
     ) -> None:  # fmt: skip
         """`confirm` raises where the log does not hold what was seen of it, `check` where it is not to be written to;
         `altered` is told what is not as it was recorded, `tell` of decisions on HOLD."""
         self._check, self._altered, self._tell = check, altered, tell
         self._open_reader = open_reader  # deciding must not wait for the commit's connection
         self._reader: AuditReader | None = None
-        self._open_earlier, self._earlier = open_earlier, list[AuditReader]()
         self._open_log, self._states, self._clock, self._metrics = open_log, states, clock, metrics
         self._after = after
         self.queue = Queue(queue_items, queue_s, batch_items)
@@ -104,7 +102,7 @@ class Writer:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         self.queue.refuse_all()
-        for book in (self._log, self._reader, *self._earlier):
+        for book in (self._log, self._reader):
             if book is not None:
                 book.close()
 
@@ -147,17 +145,16 @@ class Writer:
             self._seen = self._log.checkpoint(max_marks=0)
             self._stale = True
         if self._stale:
-            self._forget_readers()
+            self._forget_reader()
             self._states.rebuild(self._log)
             self._states.arm(self._log, self._clock())
             self._stale = False
         return self._log
 
-    def _forget_readers(self) -> None:
-        for reader in (self._reader, *self._earlier):
-            if reader is not None:
-                reader.close()
-        self._reader, self._earlier = None, []
+    def _forget_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = None
 
     def _lost(self) -> None:
         """The log failed: it is opened again before it is used again."""
@@ -170,21 +167,11 @@ class Writer:
             except Exception:  # it is given up in any case
                 _log.warning("the log could not be closed", exc_info=True)
 
-    def _sent_on(self) -> None:
-        """The log itself said that it goes on in another file, which says what it follows."""
-        self._lost()
-        self._seen = Checkpoint(0, GENESIS)
-
     def _run_call(self, call: Call) -> None:
         if not call.future.set_running_or_notify_cancel():
             return
         try:
-            try:
-                made = call.run(Turn(self._opened(), self._clock()))
-            except LogClosed:  # rotated since: nothing was written, so it is done once more
-                self._sent_on()
-                made = call.run(Turn(self._opened(), self._clock()))
-            call.future.set_result(made)
+            call.future.set_result(call.run(Turn(self._opened(), self._clock())))
         except RecordError as error:
             call.future.set_exception(self._unavailable(error))
         except BaseException as error:
@@ -215,7 +202,7 @@ class Writer:
             self._opened()
             fresh = self._repeats(batch)
         except RecordError as error:
-            self._forget_readers()
+            self._forget_reader()
             problem = self._unavailable(error)
             for job in batch:
                 job.future.set_exception(problem)
@@ -236,11 +223,9 @@ class Writer:
     def _repeats(self, batch: list[Job]) -> list[Job]:
         """Answer what the log has already; returns the rest."""
         if self._reader is None:
-            self._reader, self._earlier = self._open_reader(), self._open_earlier()
+            self._reader = self._open_reader()
         keys = [job.request.key for job in batch]
         known = self._reader.find_requests(keys)
-        for reader in self._earlier:
-            known |= reader.find_requests([key for key in keys if key not in known])
         fresh = []
         for job in batch:
             rows = known.get(job.request.key)
@@ -295,24 +280,13 @@ class Writer:
             at += job.items
         return out
 
-    def _appended(self, bodies: Sequence[Body]) -> tuple[Entry, ...]:
-        """Where the log was rotated since, it is followed: the monitors were carried over as they stood, so what was
-        decided under them is still right."""
-        if self._log is None:
-            raise RecordError("the log is closed")
-        try:
-            return self._log.append_bodies(bodies)
-        except LogClosed:
-            self._sent_on()
-            self._log = self._open_log()
-            self._stale = True  # numbers of entries are others now
-            return self._log.append_bodies(bodies)
-
     def _commit(self, made: _Made) -> None:
         started = time.monotonic()
         bodies = [body for _, own in made.jobs for body in own]
         try:
-            entries = self._appended(bodies)
+            if self._log is None:
+                raise RecordError("the log is closed")
+            entries = self._log.append_bodies(bodies)
         except BaseException as error:
             problem: BaseException = error
             if isinstance(error, RecordError):

@@ -174,9 +174,9 @@ def _came(outcomes: tuple[OutcomeView, ...]) -> dict[int, float]:
 
 async def decision_values(service: Service, id: str, session: Session) -> dict[str, Any]:
     """All that the page of a decision shows."""
-    view = await service.read_one(queries.decision, id, session.scope)
+    view = await service.read(queries.decision, id, session.scope)
     plan = service.plans.get(view.line.plan)
-    told = await service.read_one(presenters.tell, id, plan, _came(view.outcomes))
+    told = await service.read(presenters.tell, id, plan, _came(view.outcomes))
     return {
         "view": view, "told": told, "levels": presenters.levels_head(), "verified": None,
         "unit": presenters.action_unit(view.record, plan),

@@ -75,7 +75,7 @@ async def list_decisions(
     openapi_extra={"parameters": [{"name": "If-None-Match", "in": "header", "schema": {"type": "string"}}]},
 )  # fmt: skip
 async def one_decision(request: Request, id: str, service: ServiceDep, principal: Viewer) -> Response:
-    row = await service.read_one(queries.find_row, id, principal.scope)
+    row = await service.read(queries.find_row, id, principal.scope)
     tag = f'"{row.digest}"'
     known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
     if known & {tag, "*"}:  # proxies that compress make weak tags of ours
@@ -85,7 +85,7 @@ async def one_decision(request: Request, id: str, service: ServiceDep, principal
 
 @router.get("/decisions/{id}/explain", summary="Words and a picture", responses=problems(404))
 async def explain(id: str, service: ServiceDep, principal: Viewer) -> Explained:
-    return await service.read_one(queries.explain, id, principal.scope, service.plans)
+    return await service.read(queries.explain, id, principal.scope, service.plans)
 
 
 @router.post("/decisions/{id}/verify", summary="Derive it again", responses=problems(404))
@@ -99,7 +99,7 @@ async def one_series(
 ) -> Series:
     check_query(request, "plan")
     # Where the log was rotated since, what counts is in the file before.
-    view = await service.read_one(queries.series, series, principal.scope, service.clock(), plan)
+    view = await service.read(queries.series, series, principal.scope, service.clock(), plan)
     name = view.newest.plan
     stream = await monitoring.stream_of(service, name, series)
     return Series(**vars(view), monitor=stream, overdue=service.plan_states.overdue(name, service.clock(), series))
