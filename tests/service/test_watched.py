@@ -23,8 +23,6 @@ from ucsearch.planner.monitor.job import run_watch
 from ucsearch.planner.monitor.rotate import rotate_log
 from ucsearch.records.reader import AuditReader
 from ucsearch.service import plan_state
-from ucsearch.service.actions import require_another_model
-from ucsearch.service.errors import Problem
 from ucsearch.verify import verify_log
 
 LOG = "log/decisions.db"
@@ -134,11 +132,6 @@ def test_a_new_model_is_known_in_the_next_file_of_a_log(tmp_path: Path) -> None:
             assert (await rearmed(client, streams=["A"], accept=True))[0] == 201
 
     asyncio.run(go())
-
-
-def test_a_trip_that_no_file_holds_asks_for_accept() -> None:
-    with pytest.raises(Problem, match="when it tripped is not in the files that are here"):
-        require_another_model([], "orders", "A")
 
 
 OVERDUE = WATCHED + "max_overdue = 0.0\ngrace_s = 3600.0\n"
