@@ -81,6 +81,12 @@ OWN: dict[str, dict[str, str]] = {
         "allowance": "units by which all actions together may still depart from the previous plan; "
         "the `change_budget` when None",
         "own_grid": "True where every window brings actions of its own",
+        "units": "what outcomes are counted in, such as pieces",
+        "currency": "of the reward, such as EUR",
+        "sent": "what leaves for one series: its action, state and params, and the actions offered",
+        "quantity": "units that an action may stand for",
+        "content": "the settings file as tables, before its defaults are filled in",
+        "sizes": "the table `[actions]` of the settings",
     },
     "ucsearch.lab.gym": {
         "name": 'a built-in task, such as `"lead_time_inventory"`',

@@ -141,6 +141,7 @@ class Condition:
             unjudged: int = 0,
             counted: bool = False,
             limits: tuple[float, float] = ...,
+            config: Any = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -192,6 +193,7 @@ class Task(Generic[State, Params]):
     unjudged: int = 0  # last steps of a plan whose effects lie past its horizon: shown as not planned yet
     counted: bool = False  # actions count pieces: where those offered and the state are whole, others are too
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which no action can be, whoever asks: full power
+    config: Any = None  # the record of parameters that it was made from, which knows its words and units
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values
 
@@ -227,6 +229,7 @@ class Task(Generic[State, Params]):
             unjudged: int = 0,
             counted: bool = False,
             limits: tuple[float, float] = ...,
+            config: Any = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:

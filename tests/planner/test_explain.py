@@ -53,7 +53,7 @@ def test_the_plan_is_followed_by_the_tasks_own_rules(folder: Path) -> None:
     # 3 in stock, 5 arrive, then demand; what is missing is lost.
     assert np.allclose(np.sort(told.tracks[:, 1])[::-1], np.maximum(8.0 - members, 0.0))
     assert len(told.orders) == 3
-    assert told.field == "on_hand"
+    assert told.field == "stock"
 
 
 def test_by_id(folder: Path) -> None:

@@ -17,7 +17,8 @@ from ucsearch import Exact, search
 from ucsearch.cli.main import app
 from ucsearch.planner.backtest.job import run_backtest
 from ucsearch.planner.decide.rows import fallback_advice
-from ucsearch.planner.decide.states import Case, Kind, panel_inputs
+from ucsearch.planner.decide.sizes import panel_inputs
+from ucsearch.planner.decide.states import Case, Kind
 from ucsearch.planner.settings import parse_settings
 from ucsearch.replay.classics.adaptive import forecast_level
 from ucsearch.tasks import CapacityPlan, DelayedExposure, LeadTimeInventory

@@ -10,7 +10,6 @@ import pytest
 
 from tests.planner.kit import read_csv, write_csv
 from ucsearch.planner import decide_cases, run_decide
-from ucsearch.planner.decide.lead_times import steps_wanted
 from ucsearch.planner.decide.states import Kinds
 from ucsearch.planner.new.inventory import INVENTORY
 from ucsearch.planner.settings import Settings, parse_settings
@@ -61,8 +60,9 @@ def test_only_closed_loop_on_lots_changes_its_way_to_plan() -> None:
 
 def test_forecasts_of_ours_reach_past_a_long_lead_time() -> None:
     settings = closed()
-    assert steps_wanted(settings.task, settings) == settings.policy.depth
-    assert steps_wanted(dataclasses.replace(settings.task, lead_time=7), settings) == 21
+    assert settings.task.steps_wanted(settings.policy, settings.actions) == settings.policy.depth
+    longer = dataclasses.replace(settings.task, lead_time=7)
+    assert longer.steps_wanted(settings.policy, settings.actions) == 21
 
 
 @pytest.mark.parametrize("fixed", [0.0, 20.0])

@@ -10,7 +10,8 @@ import pytest
 
 from tests.planner.kit import STATE_HEAD, TOML, make_settings, state_rows, write_csv
 from ucsearch.errors import DataError, InputError
-from ucsearch.planner.decide.states import StateFile, panel_inputs, state_columns
+from ucsearch.planner.decide.sizes import panel_inputs
+from ucsearch.planner.decide.states import StateFile, state_columns
 from ucsearch.planner.files.table import open_table, write_table
 from ucsearch.planner.settings import parse_settings
 from ucsearch.tasks import LeadTimeInventory
@@ -64,7 +65,7 @@ def test_parameters_by_series_and_tasks_by_lead_time(tmp_path: Path) -> None:
     a, b, c, d = (file.cases[name] for name in "ABCD")
     assert (a.params.shortage, b.params.shortage, c.params.shortage) == (4.0, 9.0, 8.0)
     assert b.state.pipeline == (5.0, 6.0, 7.0)
-    assert b.kind.lead_time == 3
+    assert b.kind.delay == 3
     assert a.params.lead_time == 1.0
     assert d.params.backorders == 1.0
     assert d.state.on_hand == -2.0

@@ -202,7 +202,7 @@ def backtest(
         if out is not None:
             check_writable(out)
         found = load_settings(settings)
-        if found.task.task().name != "lead_time_inventory":
+        if not found.task.places_orders:
             from ucsearch.cli.backtest_any import backtest_any
             from ucsearch.errors import InputError
 

@@ -24,7 +24,6 @@ from ucsearch.forecast.recalibrate import (
     walk_recalibrated,
 )
 from ucsearch.forecast.streams import draw_key, series_stream
-from ucsearch.planner.decide.lead_times import steps_wanted
 from ucsearch.planner.files.calendar import day_text
 from ucsearch.planner.files.sales import Data, History, Sales, ended_early, read_sales
 from ucsearch.planner.settings import Settings
@@ -66,8 +65,8 @@ def horizon_of(settings: Settings, config: Any = None) -> int:
     its own, such as one with a longer lead time."""
     if settings.forecast.steps is not None:
         return settings.forecast.steps
-    wanted = steps_wanted(settings.task, settings)
-    return wanted if config is None else max(wanted, steps_wanted(config, settings))
+    wanted = int(settings.task.steps_wanted(settings.policy, settings.actions))
+    return wanted if config is None else max(wanted, config.steps_wanted(settings.policy, settings.actions))
 
 
 def needed_periods(settings: Settings) -> int:

@@ -9,13 +9,12 @@ from importlib import import_module
 from typing import Any, cast
 
 from ucsearch.errors import UCSearchError
-from ucsearch.planner.decide.states import ORDERING_TASK
 from ucsearch.records.canonical import canonical, decode_number
 from ucsearch.records.entries import Row
 from ucsearch.records.overrides import build_recorded
 from ucsearch.service.schemas import Answer, MonitorState, plain
 from ucsearch.task import Task
-from ucsearch.tasks.inventory import rules
+from ucsearch.tasks.base import config_of
 
 __all__ = ["answer", "answers", "label_of", "order_of"]
 
@@ -48,16 +47,16 @@ def label_of(record: Mapping[str, Any], action: Any) -> str:
 def order_of(record: Mapping[str, Any], action: Any) -> float | None:
     """Units that an action orders, where that is another number than the action."""
     recorded = record.get("task", {})
-    if action is None or recorded.get("name") != ORDERING_TASK or "inputs" not in record:
+    if action is None or "inputs" not in record:
         return None
     task = _named(str(recorded.get("object", "")))
-    if task is None or task.params is None:
+    if task is None or task.params is None or not config_of(task).places_orders:
         return None
     inputs, kind = record["inputs"], cast(Hashable, type(task.params))
     try:
         state = build_recorded(task.state, inputs, "state")
         params = _params(kind, tuple(inputs["params"]), tuple(inputs["params_lengths"]))
-        return float(rules.ordered(state, float(decode_number(action)), params))
+        return config_of(task).quantity(state, float(decode_number(action)), params)
     except (UCSearchError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
         return None
 

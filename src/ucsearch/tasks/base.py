@@ -7,7 +7,7 @@ what belongs to a use of the task and not to the task: a grid that follows the f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -15,11 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.formatting import figure
+from ucsearch.layout import Layout
+from ucsearch.policies import Policy
 from ucsearch.task import Task
 from ucsearch.tasks.checks import NO_LIMIT, limit, number, planned_actions, whole
+from ucsearch.tasks.words import Words
 from ucsearch.trace import Trace
 
-__all__ = ["Binding", "Fit", "OnSeries", "StablePlan", "as_outcomes", "bind"]
+__all__ = [
+    "ALLOWANCE", "Binding", "Fit", "Limit", "OnSeries", "Sent", "StablePlan", "as_outcomes", "bind", "config_of",
+    "quantities",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Scaling = Literal["values", "relative", "changes"]
@@ -32,6 +39,33 @@ class Fit(NamedTuple):
     unit: float
     floor: float  # no forecast goes below
     start: dict[str, Any]  # arguments of state()
+
+
+class Limit(NamedTuple):
+    """A number of params or state that only forbids."""
+
+    field: str
+    name: str  # as in settings and states files
+    loosens: int  # 1: larger allows more; -1: smaller does
+    in_state: bool = False
+    least: float = 0.0  # of those that loosen downwards: no smaller value means anything
+    whole: bool = False  # it counts something
+
+
+ALLOWANCE = Limit("allowance", "change_budget", 1, in_state=True)
+
+
+class Sent(NamedTuple):
+    """What leaves for one series, as far as a note about it needs."""
+
+    action: float
+    state: Any
+    params: Any
+    offered: Sequence[float]  # actions of this window
+    expected: float  # outcomes of the planned periods, added up; NaN: there is no forecast of them
+    planned: int  # periods
+    released: bool
+    members: Floats | None = None  # (J, H) of a closed-loop forecast
 
 
 def as_outcomes(values: Floats, scaling: Scaling, unit: float, known: int | None = None) -> Floats:
@@ -54,6 +88,7 @@ class OnSeries(ABC):
     """What a record of parameters says about its task beyond the rules."""
 
     form: ClassVar[Literal["cost", "reward"]] = "reward"  # how results are compared
+    places_orders: ClassVar[bool] = False  # actions are orders: files have the columns order, arrival and stock
 
     @abstractmethod
     def task(self) -> Task:
@@ -81,8 +116,84 @@ class OnSeries(ABC):
         return {}
 
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
-        """What one step cost and moved, by part."""
-        return {"reward": float(self.task().reward(s, a, y, p))}
+        """What one step cost and moved, by part; `words` names those that are shown."""
+        return {}
+
+    # ---------------------------------------------------------------- for people
+
+    def words(self, units: str = "", currency: str = "") -> Words:
+        """What outcomes (in `units`), actions, state fields and parts are called."""
+        return Words("outcome", units, "action", "")
+
+    def situation(self, s: Any, p: Any, units: str, currency: str) -> str:
+        """A state in words: the fields that have names, or all of them."""
+        words, told = self.words(units, currency), []
+        if not words.fields:
+            layout = Layout.of(s, "state")
+            values = zip(layout.names, layout.flatten(s, "state"), strict=True)
+            return "State: " + ", ".join(f"{name} {figure(value)}" for name, value in values)
+        for field, (name, unit) in words.fields.items():
+            value = getattr(s, field, None)
+            if isinstance(value, tuple):
+                if any(value):
+                    told.append(f"{name} {', '.join(figure(x) for x in value)}")
+            elif value is not None and value < NO_LIMIT and (value != 0.0 or not told):
+                told.append(f"{name} {words.valued(value, unit)}")
+        return f"Now: {'; '.join(told)}"
+
+    def notes(self, sent: Sent, units: str) -> list[str]:
+        """What a person should know besides of an action that leaves."""
+        return []
+
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that may be in the way of an action, in the order in which they are named."""
+        return ()
+
+    # ---------------------------------------------------------------- actions and the units that they stand for
+
+    def is_quantity(self, p: Any) -> bool:
+        """Whether every action is the quantity that it stands for, under params of one or of several series."""
+        return True
+
+    def quantity(self, s: Any, a: float, p: Any) -> float:
+        """Units that an action stands for, such as what an order-up-to level orders."""
+        return a
+
+    def action_for(self, s: Any, quantity: float, p: Any) -> float:
+        """The action that stands for so many units. InputError where there is none."""
+        return quantity
+
+    # ---------------------------------------------------------------- planning
+
+    @classmethod
+    def defaults(cls, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """What follows for a planning job from the `content` of a settings file: values by table and key, for keys
+        that the file leaves out."""
+        return {}
+
+    def for_planning(self, policy: Policy, sizes: Any) -> Any:
+        """The record as it is planned with; `sizes` are [actions] of the settings."""
+        return self
+
+    def policy_for(self, policy: Policy, sizes: Any) -> Policy:
+        """The policy of the settings, or what takes its place for this record."""
+        return policy
+
+    def steps_needed(self, policy: Policy, sizes: Any) -> int:
+        """Steps of a forecast without which a decision cannot be judged."""
+        return policy.depth
+
+    def steps_wanted(self, policy: Policy, sizes: Any) -> int:
+        """Steps that a forecast of ours has."""
+        return self.steps_needed(policy, sizes)
+
+    def offered(self, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
+        """Params, and actions (W, m) of every window, that fit the forecast; None: the task's own actions."""
+        return params, None
+
+    def planned_trace(self, trace: Trace, params: Any, policy: Policy, sizes: Any) -> Trace:
+        """The forecast as it is planned on."""
+        return trace
 
     def fit(self) -> Fit:
         """How any series becomes outcomes of this task, and where episodes start."""
@@ -97,6 +208,36 @@ class OnSeries(ABC):
         from ucsearch.tasks.registry import address
 
         return address(self, own_grid=own_grid)
+
+
+class _Bare(OnSeries):
+    """Behind a task that was made without a record of parameters."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def task(self) -> Task:
+        return self._task
+
+    def state(self, *arguments: Any, **named: Any) -> Any:
+        return self._task.state(*arguments, **named)
+
+
+def config_of(task: Task) -> OnSeries:
+    """The record of parameters behind a task; of a bare task one that has the defaults."""
+    return task.config if isinstance(task.config, OnSeries) else _Bare(task)
+
+
+def quantities(task: Task, s: Any, actions: Sequence[float], outcomes: Sequence[Any], p: Any) -> tuple[float, ...]:
+    """Units that each action of a plan stands for, along a course of outcomes."""
+    config = config_of(task)
+    if config.is_quantity(p):
+        return tuple(actions)
+    found = []
+    for h, (action, y) in enumerate(zip(actions, outcomes, strict=False)):
+        found.append(float(config.quantity(s, action, p)))
+        s = task.step_at(s, action, y, h, p)
+    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ A step runs: decide how many units to start or stop, stop at once, put units int
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import floor
@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.base import Fit, StablePlan
+from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, StablePlan
 from ucsearch.tasks.checks import ascending, choice, fractile, limit, number, whole
 from ucsearch.tasks.shared_rules import SAFETY, change, linear_spread, moments
+from ucsearch.tasks.words import Words
 from ucsearch.trace import Trace
 
 __all__ = ["CapacityPlan"]
@@ -297,6 +298,23 @@ class CapacityPlan(StablePlan):
             "online": units,
         }
 
+    def words(self, units: str = "", currency: str = "") -> Words:
+        """What outcomes, actions, state fields and parts are called."""
+        return Words(
+            "demand", units, "change", "",
+            {"online": ("units in service", ""), "starting": ("starting", ""), "young": ("must stay", "")},
+            {"unserved": ("not served", units), "started": ("started", "")}, {"online": ("mean units", "")},
+        )  # fmt: skip
+
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that may be in the way of an action, in the order in which they are named."""
+        return Limit("largest", "largest", 1), Limit("smallest", "smallest", -1), Limit("ramp", "ramp", 1), ALLOWANCE
+
+    @classmethod
+    def defaults(cls, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """The fallback goes towards the units that the forecast needs."""
+        return {"task": {"fallback_rule": "need"}}
+
     def fit(self) -> Fit:
         """The mean of a series becomes what half of the units serve; half of them are in service at first."""
         half = self.largest // 2
@@ -341,6 +359,7 @@ def label(action: float) -> str:
 def _task(config: CapacityPlan) -> Task:
     params = config.params()
     return Task(
+        config=config,
         name="capacity_plan", state=State, actions=params.grid, params=params, feasible=feasible, step=step,
         reward=reward, fallback=fallback_need if config.fallback_rule == "need" else fallback, invariant=invariant,
         prepare=prepare, bound=bound, by_rest=True, label_of=label, called="changes", counted=True,

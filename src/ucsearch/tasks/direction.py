@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
-from ucsearch.tasks.base import Fit, StablePlan
+from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, StablePlan
 from ucsearch.tasks.checks import choice, number
 from ucsearch.tasks.shared_rules import SAFETY, change, linear_spread, moments
 
@@ -162,6 +162,10 @@ class Direction(StablePlan):
         """Mean absolute exposure: the share of steps that were not flat."""
         return {"exposure": np.abs(actions).mean(axis=1)}
 
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that may be in the way of an action, in the order in which they are named."""
+        return Limit("lowest", "the lowest direction", -1, least=-1.0), ALLOWANCE
+
     def fit(self) -> Fit:
         """Returns are scaled to a standard deviation of 1; flat at first."""
         return Fit("changes", 1.0, -np.inf, {})
@@ -182,6 +186,7 @@ def _task(config: Direction) -> Task:
     params = config.params()
     actions = (-1.0, 0.0, 1.0) if config.short else (0.0, 1.0)
     return Task(
+        config=config,
         name="direction", state=State, actions=actions, labels=tuple(_LABELS[a] for a in actions), params=params,
         feasible=feasible, step=step, reward=reward, fallback=fallback, invariant=invariant,
         terminal=terminal if config.close_at_end else None, prepare=prepare, bound=bound,

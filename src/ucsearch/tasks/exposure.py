@@ -5,7 +5,8 @@ A step runs: submit a change, execute the one submitted `delay` steps ago, earn 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
-from ucsearch.tasks.base import Fit, StablePlan
+from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, StablePlan
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, whole
 from ucsearch.tasks.shared_rules import ROUNDING, SAFETY, change, linear_spread, moments
 
@@ -248,6 +249,18 @@ class DelayedExposure(StablePlan):
         held = np.abs(states[:, :, 0] + states[:, :, 1])
         return {"exposure": held.mean(axis=1), "turnover": np.abs(actions).sum(axis=1)}
 
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that may be in the way of an action, in the order in which they are named."""
+        return (
+            Limit("highest", "capacity", 1), Limit("lowest", "the lowest position", -1, least=-math.inf),
+            Limit("ramp", "ramp", 1), ALLOWANCE,
+        )  # fmt: skip
+
+    @classmethod
+    def defaults(cls, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """The fallback goes towards no position."""
+        return {"task": {"fallback_rule": "flat"}}
+
     def fit(self) -> Fit:
         """Returns are scaled to a standard deviation of 1; nothing is held at first."""
         return Fit("changes", 1.0, -np.inf, {})
@@ -271,6 +284,7 @@ def label(action: float) -> str:
 def _task(config: DelayedExposure) -> Task:
     params = config.params()
     return Task(
+        config=config,
         name="delayed_exposure", state=State, actions=params.grid, params=params, feasible=feasible, step=step,
         reward=reward, fallback=fallback_flat if config.fallback_rule == "flat" else fallback, invariant=invariant,
         terminal=terminal if params.closing_cost > 0.0 else None,

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.base import Fit, StablePlan
+from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, StablePlan
 from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share, whole
 from ucsearch.tasks.shared_rules import ROUNDING, SAFETY, change, linear_spread, moments
+from ucsearch.tasks.words import Words
 
 __all__ = ["Intervention"]
 
@@ -241,6 +242,22 @@ class Intervention(StablePlan):
             "doses": a,
         }
 
+    def words(self, units: str = "", currency: str = "") -> Words:
+        """What outcomes, actions, state fields and parts are called."""
+        return Words(
+            "harm", currency, "dose", "",
+            {"budget": ("doses left", ""), "wait": ("periods to wait", ""), "given": ("given before", "")},
+            {"harm": ("harm", currency), "averted": ("averted", currency), "doses": ("doses", "")},
+        )  # fmt: skip
+
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that may be in the way of an action, in the order in which they are named."""
+        return (
+            Limit("budget", "budget", 1, in_state=True),
+            Limit("wait", "wait", -1, in_state=True, whole=True),
+            ALLOWANCE,
+        )
+
     def fit(self) -> Fit:
         """The mean harm of a step becomes what a dose costs; the whole budget is there at first."""
         return Fit("relative", self.cost or 1.0, 0.0, {})
@@ -266,6 +283,7 @@ def label(action: float) -> str:
 def _task(config: Intervention) -> Task:
     params = config.params()
     return Task(
+        config=config,
         name="intervention", state=State, actions=params.grid, params=params, feasible=feasible, step=step,
         reward=reward, fallback=fallback, invariant=invariant, terminal=terminal if params.budget_value > 0.0 else None,
         prepare=prepare, bound=bound, label_of=label, called="doses", limits=(0.0, params.grid[-1]),

@@ -135,6 +135,10 @@ def address(config: Any, *, own_grid: bool = False) -> str:
     """The shortest name under which a task with the same rules and labels is found. With `own_grid` every series has
     its own actions, so that only their number and the way they are called count."""
     cls, task = type(config), config.task()
+    if not any(cls is info.kind for info in _ALL):
+        raise InputError(
+            "task.object", cls.__name__, "a method address() that returns 'package:object', where its task is found"
+        )
     values = {f.name: getattr(config, f.name) for f in dataclasses.fields(cls)}
     changed = {k: v for k, v in values.items() if v != getattr(cls, k, dataclasses.MISSING)}
     for name in sorted(changed):

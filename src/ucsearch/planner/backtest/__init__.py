@@ -30,11 +30,10 @@ def run_backtest(
     from ucsearch.errors import InputError
     from ucsearch.planner.backtest.job import run_backtest as of_orders
     from ucsearch.planner.backtest.job_any import run_backtest_any
-    from ucsearch.planner.decide.states import ORDERING_TASK
 
     earlier, level = settings.backtest.earlier, settings.backtest.service_level
     common: dict[str, Any] = {"states": states, "progress": progress, "keep": keep, "earlier": earlier}
-    if settings.task.task().name == ORDERING_TASK:
+    if settings.task.places_orders:
         return of_orders(settings, data, service_level=level, **common)
     if level is not None:
         raise InputError("backtest.service_level", level, "nothing for this task: only orders have one")

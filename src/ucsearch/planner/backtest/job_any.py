@@ -26,7 +26,8 @@ from ucsearch.options import Run
 from ucsearch.planner.backtest.result import GIVEN, HINDSIGHT, POLICY, TUNED
 from ucsearch.planner.backtest.result_any import AnyResult, Outcomes
 from ucsearch.planner.backtest.resume import Arrays, Kept, file_hash
-from ucsearch.planner.decide.states import Case, Kinds, StateFile, panel_inputs, state_columns
+from ucsearch.planner.decide.sizes import panel_inputs
+from ucsearch.planner.decide.states import Case, Kinds, StateFile, state_columns
 from ucsearch.planner.files.sales import Data, read_sales
 from ucsearch.planner.files.table import Problem, open_table
 from ucsearch.planner.history import needed_periods, prepare, why_not_replayed, with_season

@@ -16,7 +16,8 @@ from ucsearch.decision.decision import DecisionPanel, Outcome
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.comparators import DelayAwareGreedy
 from ucsearch.options import Run
-from ucsearch.planner.decide.states import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs, planned_trace
+from ucsearch.planner.decide.sizes import panel_inputs
+from ucsearch.planner.decide.states import Case, Kinds, StateFile
 from ucsearch.planner.files.sales import Data, Sales, read_sales
 from ucsearch.planner.files.table import Problem, open_table
 from ucsearch.planner.history import prepare, why_not_replayed
@@ -42,8 +43,8 @@ RULE, PLANNED, POLICY = 1, 5, 25
 
 def read_histories(settings: Settings, data: Data, states: str | Path | None) -> tuple[list[History], list[Problem]]:
     """Every series that can be replayed, and what is wrong with the others."""
-    if settings.task.task().name != ORDERING_TASK:
-        raise InputError("task.name", settings.task.task().name, f"{ORDERING_TASK!r}: ordering rules are compared only")
+    if not settings.task.places_orders:
+        raise InputError("task.name", settings.task.task().name, "a task of orders: ordering rules are compared only")
     if settings.task.is_planned:
         raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
     decimal = settings.columns.decimal
@@ -130,7 +131,7 @@ class Replay:
         self.length = test.periods + test.warmup
         self.how_forecast = prepare(settings, config=self.kind.config)
         self.horizon = self.how_forecast.horizon
-        self.searched = min(self.horizon, max(settings.policy.depth, self.kind.lead_time + 3))  # by exact rivals
+        self.searched = min(self.horizon, max(settings.policy.depth, self.kind.delay + 3))  # by exact rivals
         self.skip = test.warmup  # periods that are not counted
         self.reasons: Counter[str] = Counter()
         self.members = self._forecasts() if members is None else members  # (S, O, J, H)
@@ -210,7 +211,7 @@ class Replay:
         def of(name: str) -> Floats:
             return np.array([[getattr(one.case.params, name)] for one in self.group])
 
-        available = states[:, :, 0] + (states[:, :, 1] if self.kind.lead_time > 0 else order)
+        available = states[:, :, 0] + (states[:, :, 1] if self.kind.delay > 0 else order)
         sold = np.minimum(available, demand)
         return {
             "stock": of("keep") * np.maximum(available - sold, 0.0),
@@ -282,7 +283,7 @@ class Replay:
     def _law(self, seen: Seen) -> Trace:
         layout = self.kind.task.params_layout
         params = None if layout is None or seen.params is None else layout.columns(seen.params)
-        return planned_trace(seen.trace, self.kind.config, params, self.settings)
+        return self.kind.config.planned_trace(seen.trace, params, self.settings.policy, self.settings.actions)  # type: ignore[no-any-return]
 
     def classics(self, panel: Panel) -> dict[str, Entry]:
         """Rules by name, each with its knobs."""
@@ -292,7 +293,7 @@ class Replay:
             *ordering_rules(panel, free=self.free, round_to=step, how=self.how),
             # At risk 0 only the mean counts.
             Entry("greedy", "classic", lambda: Deterministic(
-                panel.task, DelayAwareGreedy(delay=self.kind.lead_time, risk=0.0), how=self.how
+                panel.task, DelayAwareGreedy(delay=self.kind.delay, risk=0.0), how=self.how
             )),
         ]  # fmt: skip
         by_name = {entry.name: entry for entry in found}

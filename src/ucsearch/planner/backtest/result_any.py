@@ -17,7 +17,6 @@ from ucsearch.planner.files.table import Problem, write_table
 from ucsearch.planner.settings import Settings
 from ucsearch.replay.statistics import Interval, paired
 from ucsearch.replay.tune import Chosen
-from ucsearch.tasks.words import task_words
 
 __all__ = ["AnyResult", "Outcomes"]
 
@@ -115,9 +114,9 @@ class AnyResult:
     def figures(self, name: str) -> list[tuple[str, str, float | None]]:
         """Name, unit and value of what the task's words tell about a policy."""
         s, parts = self.settings, self.tracks[name].parts
-        words = task_words(s.task.task().name, s.units, s.currency)
+        words = s.task.words(s.units, s.currency)
         out: list[tuple[str, str, float | None]] = []
-        for mean, several in ((False, words.sums), (True, words.means)) if words is not None else ():
+        for mean, several in ((False, words.sums), (True, words.means)):
             for key, (label, unit) in several.items():
                 values = parts.get(key)
                 value = None if values is None else float(values.mean() if mean else values.sum())

@@ -30,14 +30,13 @@ from ucsearch.planner.backtest.replay import POLICY, History, Replay, read_histo
 from ucsearch.planner.backtest.result import BacktestResult
 from ucsearch.planner.backtest.result_any import AnyResult
 from ucsearch.planner.backtest.resume import Arrays, Kept, file_hash
-from ucsearch.planner.decide.lead_times import needs_cycles
-from ucsearch.planner.decide.states import ORDERING_TASK
 from ucsearch.planner.files.sales import Data, read_sales
 from ucsearch.planner.history import horizon_of, needed_periods, with_season
 from ucsearch.planner.settings import Settings, parse_settings
 from ucsearch.planner.settings.edit import Changes, edited
 from ucsearch.replay.statistics import bootstrap_key, bounds
 from ucsearch.replay.tune import TRIES
+from ucsearch.tasks.inventory.offered import needs_cycles
 
 __all__ = ["Trial", "TuneResult", "cheapest", "reason_of", "run_tune"]
 
@@ -146,7 +145,7 @@ def run_tune(
         # Every candidate knows the same one, and so does the file that is written.
         text = edited(text, {"backtest": {"season": with_season(given, data).season}})
         given = parse_settings(text.encode(), given.file)
-    if given.task.task().name != ORDERING_TASK:
+    if not given.task.places_orders:
         from ucsearch.planner.backtest.tune_any import tune_any
 
         if service_level is not None:

@@ -28,8 +28,7 @@ from ucsearch.forecast.recalibrate import (
     recalibrate_trace,
 )
 from ucsearch.planner.decide.dates import Age, date_problems, time_problem
-from ucsearch.planner.decide.lead_times import is_followed, steps_needed
-from ucsearch.planner.decide.states import ORDERING_TASK, Case, StateFile
+from ucsearch.planner.decide.states import Case, StateFile
 from ucsearch.planner.files.archive import read_corrections
 from ucsearch.planner.files.series_file import SeriesFile, Values, make_trace
 from ucsearch.planner.files.table import Problem
@@ -104,8 +103,8 @@ class Work:
 
     @property
     def has_orders(self) -> bool:
-        """Whether an action and what it orders are two numbers."""
-        return bool(self.settings.task.task().name == ORDERING_TASK)
+        """Whether actions are orders."""
+        return bool(self.settings.task.places_orders)
 
     def paths(self, series: str) -> int:
         """Members that recalibration gives a series; 0 where it keeps its own."""
@@ -115,7 +114,7 @@ class Work:
     def _engine(self, count: int, case: Case) -> Any:
         if self.settings.run.engine != "auto":
             return self.settings.run.engine
-        if case.kind.policy.mode == "closed" and case.kind.lead_time > 1:
+        if case.kind.policy.mode == "closed" and case.kind.delay > 1:
             return "compiled"  # two decisions with open orders of two periods take plain Python as long as compiling
         found = engine_for(count, case.kind.policy.mode)
         return "compiled" if found == "python" and is_too_much(case, self.settings) else found
@@ -127,9 +126,7 @@ class Work:
             return known
         case = self.states.cases[values.series]
         steps = min(len(values.table), self.settings.forecast.steps or len(values.table))
-        needed = self.settings.policy.depth
-        if self.settings.actions.multiples or is_followed(case.kind.config):
-            needed = steps_needed(case.kind.config, self.settings)
+        needed = case.kind.config.steps_needed(self.settings.policy, self.settings.actions)
         if steps < needed:
             text = f"saw {steps} steps, expected at least {needed} (policy.depth, and the lead time + 1)"
             return Problem(str(self.forecasts.table.path), "", self.forecasts.layout.time, values.series, text)

@@ -35,7 +35,8 @@ from ucsearch.planner.decide.page import DecidePage
 from ucsearch.planner.decide.resume import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
 from ucsearch.planner.decide.rows import COARSE, COLUMNS, OUTLASTS, PLACE, REFUSED, Rows, shown_columns
 from ucsearch.planner.decide.segments import Segment, is_segmented, resolve_reach
-from ucsearch.planner.decide.states import Kind, StateFile, panel_inputs, planned_trace
+from ucsearch.planner.decide.sizes import panel_inputs
+from ucsearch.planner.decide.states import Kind, StateFile
 from ucsearch.planner.files.archive import extend_archive
 from ucsearch.planner.files.series_file import SeriesFile
 from ucsearch.planner.files.table import Problem, check_writable, open_table, refuse_overwriting, write_table
@@ -266,7 +267,7 @@ def _decide_group(plan: Work, settings: Settings, group: Group, now: datetime | 
         trace = recalibrated_trace(raw, fixes, settings.recalibration)
     changed = trace is not raw
     states, params, actions = panel_inputs(cases, trace, settings)
-    trace = planned_trace(trace, kind.config, params, settings)
+    trace = kind.config.planned_trace(trace, params, settings.policy, settings.actions)
     known = plan.standing
     calibration: Any = settings.calibration
     if known is not None:

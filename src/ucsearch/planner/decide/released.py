@@ -17,9 +17,8 @@ from ucsearch.decision.gate import Reason
 from ucsearch.decision.words import STRONGEST, at_most, best_words, scores, sole_words
 from ucsearch.engine.status import First
 from ucsearch.layout import own_row
-from ucsearch.planner.decide.rows import Rows, next_orders, outlasts
-from ucsearch.planner.decide.states import ORDERING_TASK
-from ucsearch.tasks.inventory import rules
+from ucsearch.planner.decide.rows import Rows, next_orders
+from ucsearch.tasks.base import Sent, config_of, quantities
 
 __all__ = ["panel_rows"]
 
@@ -70,32 +69,21 @@ class _Released:
         self.blocked = ((plan.outputs.flags & First.FEASIBLE) == 0).sum(axis=1).tolist()
         grid = np.broadcast_to(plan.inputs.actions, (count, plan.inputs.actions.shape[1]))
         self.actions = grid.tolist()
-        with np.errstate(invalid="ignore"):
-            self.largest = np.nanmax(np.where(np.isnan(grid), -np.inf, grid), axis=1).tolist()
-        self.offered = (~np.isnan(grid)).sum(axis=1).tolist()
         self.packs, self.mode = _packs(plan, count), plan.policy.mode
         self.paths = certified.paths[rows, index].tolist()
-        self.mean = plan.trace.mean[:, :, 0].tolist() if self.task.name == ORDERING_TASK else []
         self.planned = min(self.steps, plan.trace.horizon)
         self.expected = np.maximum(plan.trace.mean[:, : self.planned, 0], 0.0).sum(axis=1).tolist()
-        layout = self.task.params_layout
-        self.orders = self.task.name == ORDERING_TASK and layout is not None
-        self.states = plan.inputs.states.tolist() if self.orders else []
-        self.params: list[Any] | None = None  # only where an action and what it orders may be two numbers
-        self.position: list[float] = []
-        if self.orders and layout is not None:
-            named = layout.columns(plan.inputs.params)
-            if any(np.any(x) for x in (named.by_level, named.minimum_order, named.case_pack)):
-                self.params = [layout.build(row) for row in plan.inputs.params.tolist()]
-            place, columns = plan.layout.lengths[0] or 1, plan.inputs.states
-            position = columns[:, 0]
-            for i in range(place, place + plan.layout.lengths[1]):  # stock, then the pipeline, as `position_of` adds
-                position = position + columns[:, i]
-            self.position = position.tolist()
+        self.scores = plan.trace.is_scores
+        self.config = config_of(self.task)
+        self.states, self.mean = plan.inputs.states.tolist(), plan.trace.mean.tolist()
+        layout, rows = self.task.params_layout, plan.inputs.params.tolist()
+        self.params = [None if layout is None else layout.build(row) for row in rows]
 
     def given(self, w: int) -> dict[str, Any]:
         action, score = self.actions[w][self.index[w]], self.score[w]
-        order, goes_on = self._orders(w, action)
+        state, p = self.layout.build(self.states[w]), own_row(self.params, w)
+        plan = self._along(w, state, p)
+        order = self.config.quantity(state, action, p) if self.config.places_orders else None
         return {
             "action": action,
             "order": order,
@@ -104,25 +92,22 @@ class _Released:
             "regret_bound": self.regret[w],
             "expected_cost": -score,
             "fallback_cost": None,
-            "next_orders": next_orders((action, *goes_on), self.task.judged(self.steps)),
+            "next_orders": next_orders(plan, self.task.judged(self.steps)),
             "sentence": self._sentence(w, action, score),
-            "note": self._note(w, action, order),
+            "note": "; ".join(self.config.notes(self._sent(w, action, state, p), self.units)),
         }
 
-    def _orders(self, w: int, action: float) -> tuple[float | None, list[float]]:
-        """Units that the action orders, and what the plan goes on with."""
-        plan = [self.actions[w][i] for i in self.paths[w]]
-        if not self.orders:
-            return None, plan[1:]
-        p = None if self.params is None else own_row(self.params, w)
-        if p is None or (p.by_level == 0.0 and p.minimum_order == 0.0 and p.case_pack == 0.0):
-            return (action if action > 0.0 else 0.0), plan[1:]
-        state, sizes = self.layout.build(self.states[w]), []
-        for h, a in enumerate(plan):
-            sizes.append(float(rules.ordered(state, a, p)))
-            if p.by_level != 0.0:
-                state = self.task.step_at(state, a, self.mean[w][h], h, p)
-        return sizes[0], sizes[1:]
+    def _along(self, w: int, state: Any, p: Any) -> tuple[float, ...]:
+        """Units that the actions of the plan stand for."""
+        plan, kind = [self.actions[w][i] for i in self.paths[w]], self.task.outcome
+        if self.scores:
+            return tuple(plan)
+        outcomes = [y[0] if kind is None else kind(*y) for y in self.mean[w][: len(plan)]]
+        return quantities(self.task, state, plan, outcomes, p)
+
+    def _sent(self, w: int, action: float, state: Any, p: Any) -> Sent:
+        offered = [a for a in self.actions[w] if a == a]
+        return Sent(action, state, p, offered, math.nan if self.scores else self.expected[w], self.planned, True)
 
     def _sentence(self, w: int, action: float, score: float) -> str:
         label = self.task.label
@@ -140,16 +125,6 @@ class _Released:
         if self.blocked[w] > empty:
             text += f". {self.blocked[w] - empty} of {len(self.actions[w]) - empty} actions are not allowed now"
         return text + "."
-
-    def _note(self, w: int, action: float, order: float | None) -> str:
-        if order is None:
-            return ""
-        notes = [f"orders {order:g} {self.units}"] if order != action else []
-        if self.offered[w] > 1 and action == self.largest[w] and order > 0.0 and math.isfinite(action):
-            notes.append("the largest size offered: larger ones were not tried")
-        if order > 0.0 and self.position[w] + order > self.expected[w]:
-            notes.append(outlasts(self.task, self.planned))
-        return "; ".join(notes)
 
 
 def _packs(plan: Any, count: int) -> list[float]:

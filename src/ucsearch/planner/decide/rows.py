@@ -13,15 +13,15 @@ from ucsearch.decision.gate import Reason
 from ucsearch.decision.view import label_of, score_of
 from ucsearch.decision.words import explain_fallback, explain_release
 from ucsearch.layout import own_row
-from ucsearch.planner.decide.states import ORDERING_TASK, Case, StateFile
+from ucsearch.planner.decide.states import Case, StateFile
 from ucsearch.planner.files.calendar import day_text, later
 from ucsearch.planner.files.series_file import SeriesFile
 from ucsearch.planner.files.table import Problem
 from ucsearch.planner.recorded.limits import asked_of, blocked_words, is_blocked
 from ucsearch.planner.settings import Settings
 from ucsearch.policies import MODES, Exact
-from ucsearch.task import Task
-from ucsearch.tasks.inventory import rules
+from ucsearch.tasks.base import Sent, config_of, quantities
+from ucsearch.tasks.inventory.notes import COARSE, OUTLASTS
 
 __all__ = [
     "COARSE",
@@ -31,16 +31,13 @@ __all__ = [
     "PLACE",
     "REFUSED",
     "Rows",
-    "coarse_note",
     "expected_loss",
     "fallback_advice",
     "judged_steps",
     "next_orders",
     "order_size",
-    "ordered_by",
-    "outlasts",
     "plan_orders",
-    "row_note",
+    "row_notes",
     "sentence_in",
     "shown_columns",
 ]
@@ -121,9 +118,7 @@ class Rows:
             "fallback_cost": expected_loss(d),
             "next_orders": next_orders(plan_orders(d), judged_steps(d)) if d.action is not None else "",
             "sentence": sentence_in(d, self.files.settings.currency),
-            "note": "; ".join(
-                filter(None, (row_note(d, order, self.files.settings.units), coarse_note(d), self._binds(d)))
-            ),
+            "note": "; ".join(filter(None, (*row_notes(d, self.files.settings.units), self._binds(d)))),
         }
         return self._row(series, case, d.outcome.value, id, given)
 
@@ -146,7 +141,7 @@ class Rows:
     def _row(self, series: str, case: Case | None, outcome: str, id: str, given: dict[str, Any]) -> list[Any]:
         date = self._date(series)
         row: list[Any] = ["" if kind is str else None for kind in COLUMNS.values()]
-        stock = case.state.on_hand if case is not None and case.kind.task.name == ORDERING_TASK else None
+        stock = getattr(case.state, "on_hand", None) if case is not None and case.kind.config.places_orders else None
         given |= {"series": series, "date": self._told(date), "outcome": outcome}
         given |= {"certificate": id, "stock": stock}
         if given.get("order"):
@@ -166,7 +161,7 @@ class Rows:
         period = self.files.settings.period
         if date is None or str(date) == "NaT" or case is None or period == "any":  # nobody knows how long a period is
             return ""
-        return self._told(later(date, case.kind.lead_time, period))
+        return self._told(later(date, case.kind.delay, period))
 
     def _told(self, moment: Any) -> str:
         return day_text(moment, self.files.settings.period, self.files.forecasts.offset)
@@ -224,8 +219,8 @@ NOT_PLANNED = "not planned yet"
 
 
 def plan_orders(decision: Decision) -> tuple[float, ...]:
-    """Actions of the best plan known that begins with what leaves (or was put forward), the first included; of an
-    inventory the units they order, levels along the mean forecast."""
+    """Actions of the best plan known that begins with what leaves (or was put forward), the first included, as
+    the units that they stand for along the mean forecast."""
     c = decision.certificate
     if c is None:
         return ()
@@ -233,19 +228,21 @@ def plan_orders(decision: Decision) -> tuple[float, ...]:
     path = next((r.path for r in c.rivals if r.action == wanted), ())
     plan, w = c.plan, c.plan.window
     actions = tuple(float(plan.actions[i]) for i in path)
+    if plan.trace.is_scores:
+        return actions
+    state, params = plan.layout.build(plan.inputs.states[w].tolist()), _params_of(plan)
+    return quantities(plan.task, state, actions, _mean_outcomes(plan, len(actions)), params)
+
+
+def _params_of(plan: Any) -> Any:
     layout = plan.task.params_layout
-    if plan.task.name != ORDERING_TASK or layout is None or not actions:
-        return actions
-    params = layout.build(own_row(plan.inputs.params, w).tolist())
-    if params.by_level == 0.0 and params.minimum_order == 0.0 and params.case_pack == 0.0:
-        return actions
-    state = plan.layout.build(plan.inputs.states[w].tolist())
-    sizes = []
-    for h, action in enumerate(actions):
-        sizes.append(float(rules.ordered(state, action, params)))
-        if params.by_level != 0.0:
-            state = plan.task.step_at(state, action, float(plan.trace.mean[0, h, 0]), h, params)
-    return tuple(sizes)
+    return None if layout is None else layout.build(own_row(plan.inputs.params, plan.window).tolist())
+
+
+def _mean_outcomes(plan: Any, count: int) -> list[Any]:
+    """The mean forecast as outcomes of the task."""
+    mean, kind = plan.trace.mean[0, :count].tolist(), plan.task.outcome
+    return [y[0] if kind is None else kind(*y) for y in mean]
 
 
 def judged_steps(decision: Decision) -> int:
@@ -260,21 +257,14 @@ def next_orders(orders: Sequence[float], judged: int) -> str:
     return " ".join([*words, f"({NOT_PLANNED})"] if len(orders) > max(judged, 1) else words)
 
 
-OUTLASTS = "a larger depth might order less or more"  # how the note of an order ends whose later use was not counted
-
-
 def order_size(decision: Decision) -> float | None:
-    """Units that a decision's action orders; None when it orders nothing known."""
+    """Units that a decision's action orders; None when it orders nothing."""
     c = decision.certificate
-    if c is None or decision.action is None or c.plan.task.name != ORDERING_TASK:
+    if c is None or decision.action is None or not config_of(c.plan.task).places_orders:
         return None
-    plan, w = c.plan, c.plan.window
-    layout = plan.task.params_layout
-    if layout is None:
-        return None
-    state = plan.layout.build(plan.inputs.states[w].tolist())
-    params = layout.build(own_row(plan.inputs.params, w).tolist())
-    return float(rules.ordered(state, decision.action, params))
+    plan = c.plan
+    state = plan.layout.build(plan.inputs.states[plan.window].tolist())
+    return config_of(plan.task).quantity(state, decision.action, _params_of(plan))
 
 
 def expected_loss(decision: Decision) -> float | None:
@@ -289,61 +279,18 @@ def expected_loss(decision: Decision) -> float | None:
     return None if math.isnan(decision.fallback_cost) else float(decision.fallback_cost)
 
 
-def ordered_by(case: Case, action: float | None) -> float | None:
-    """Units that an action orders in a series' own state; None when it orders nothing known."""
-    if action is None or case.kind.task.name != ORDERING_TASK:
-        return None
-    return float(rules.ordered(case.state, action, case.params))
-
-
-def outlasts(task: Task, planned: int) -> str:
-    """What is said of an order that lasts longer than the periods planned."""
-    text = f"lasts past the {planned} periods planned"
-    if task.terminal is rules.terminal_cycle:
-        return f"{text}; what is left then counts by the order that it puts off"
-    return f"{text}: {OUTLASTS}"
-
-
-def row_note(decision: Decision, order: float | None, units: str) -> str:
-    """What a planner should know besides: units that a level or a rounded size orders (`order`), and a release at the
-    edge of what was looked at: the largest size offered, or an order that outlasts the periods planned."""
+def row_notes(decision: Decision, units: str) -> list[str]:
+    """What a planner should know besides of an action that leaves, as the task says it."""
     c = decision.certificate
-    if c is None or order is None or decision.action is None:
-        return ""
-    notes = [f"orders {order:g} {units}"] if order != decision.action else []
-    offered = [a for a in c.plan.actions if a == a]
-    edge = len(offered) > 1 and decision.action == max(offered) and order > 0.0
-    if edge and decision.outcome is Outcome.RELEASED:
-        notes.append("the largest size offered: larger ones were not tried")
-    if order > 0.0 and decision.outcome is Outcome.RELEASED and not c.plan.trace.is_scores:
-        plan, w = c.plan, c.plan.window
-        planned = min(plan.settings.reach, plan.trace.horizon)
-        expected = float(np.maximum(plan.trace.mean[0, :planned, 0], 0.0).sum())
-        held = rules.position_of(plan.layout.build(plan.inputs.states[w].tolist()))
-        if held + order > expected:
-            notes.append(outlasts(plan.task, planned))
-    return "; ".join(notes)
-
-
-COARSE = "sizes are offered in steps far wider than demand varies"
-_WIDE = 4.0  # standard deviations of demand over the lead time and a period
-
-
-def coarse_note(decision: Decision) -> str:
-    """What a planner should know of sizes that cannot fit; nothing where packs make the steps."""
-    c = decision.certificate
-    if c is None or c.plan.task.name != ORDERING_TASK or c.plan.settings.mode != MODES["closed"]:
-        return ""
+    if c is None or decision.action is None:
+        return []
     plan = c.plan
-    offered = np.sort([a for a in plan.actions if a == a])
-    layout = plan.task.params_layout
-    if offered.size < 3 or layout is None:
-        return ""
-    p = layout.build(own_row(plan.inputs.params, plan.window).tolist())
-    step = float(np.diff(offered[1:]).min())
-    lead = int(getattr(p, "lead_time", 0.0))
-    members = np.maximum(plan.trace.members[0, :, : lead + 1, 0], 0.0)
-    spread = float(members.sum(axis=1).std())
-    if not step > _WIDE * spread > 0.0 or p.case_pack >= step or step <= 1.0:
-        return ""
-    return f"{COARSE} ({step:g} against {spread:.3g})"
+    planned = min(plan.settings.reach, plan.trace.horizon)
+    scores = plan.trace.is_scores
+    closed = plan.settings.mode == MODES["closed"]
+    return config_of(plan.task).notes(Sent(
+        decision.action, plan.layout.build(plan.inputs.states[plan.window].tolist()), _params_of(plan),
+        [a for a in plan.actions if a == a],
+        math.nan if scores else float(np.maximum(plan.trace.mean[0, :planned, 0], 0.0).sum()),
+        planned, decision.outcome is Outcome.RELEASED, plan.trace.members[0, :, :, 0] if closed else None,
+    ), units)  # fmt: skip

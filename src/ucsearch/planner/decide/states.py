@@ -19,8 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.planner.decide.lead_times import as_planned, planned_policy
-from ucsearch.planner.decide.sizes import ORDERING_TASK, in_packs, panel_inputs, planned_trace, rounded_up
 from ucsearch.planner.files.columns import like, near, usual_names
 from ucsearch.planner.files.numbers import number_words, parse_dates
 from ucsearch.planner.files.table import Block, Problem, Table
@@ -29,16 +27,11 @@ from ucsearch.policies import Policy
 from ucsearch.task import Task
 
 __all__ = [
-    "ORDERING_TASK",
     "Case",
     "Kind",
     "Kinds",
     "StateColumns",
     "StateFile",
-    "in_packs",
-    "panel_inputs",
-    "planned_trace",
-    "rounded_up",
     "state_columns",
 ]
 
@@ -57,8 +50,9 @@ class Kind:
     policy: Policy  # the settings', or what takes its place where states are too many
 
     @property
-    def lead_time(self) -> int:
-        return int(getattr(self.config, "lead_time", 0))
+    def delay(self) -> int:
+        """Periods from an action to its effect."""
+        return int(self.config.effect_delay)
 
 
 class Case(NamedTuple):
@@ -155,7 +149,7 @@ class Kinds:
         if key not in self._configs:
             base = self.settings.task
             own = dataclasses.replace(base, **changes) if changes else base
-            self._configs[key] = as_planned(own, self.settings)
+            self._configs[key] = own.for_planning(self.settings.policy, self.settings.actions)
         return self._configs[key]
 
     def params(self, config: Any) -> Any:
@@ -172,7 +166,7 @@ class Kinds:
         if key not in self._kinds:
             sizes = self.settings.actions
             where = config.address(own_grid=sizes.multiples is not None or sizes.lots > 0)
-            policy = planned_policy(config, self.settings)
+            policy = config.policy_for(self.settings.policy, sizes)
             self._kinds[key] = Kind(len(self._kinds), config, config.task(), where, policy)
         return self._kinds[key]
 

@@ -26,7 +26,6 @@ from ucsearch.errors import RecordError, UCSearchError
 from ucsearch.formatting import figure, offered_words
 from ucsearch.layout import Layout
 from ucsearch.planner.decide.rows import NOT_PLANNED
-from ucsearch.planner.decide.states import ORDERING_TASK
 from ucsearch.planner.recorded.limits import blocked_words
 from ucsearch.planner.recorded.problem import asked_again, find_decision
 from ucsearch.planner.settings import Settings
@@ -40,9 +39,8 @@ from ucsearch.records.reader import AuditReader
 from ucsearch.rules.answers import as_allowed, guarded
 from ucsearch.scale.segments.reader import SegmentReader
 from ucsearch.task import Task
-from ucsearch.tasks.checks import NO_LIMIT
-from ucsearch.tasks.inventory import rules
-from ucsearch.tasks.words import Words, task_words
+from ucsearch.tasks.base import config_of, quantities
+from ucsearch.tasks.words import Words
 
 __all__ = [
     "Told",
@@ -125,14 +123,13 @@ def _tell(
     task = recorded_task(record["task"], settings)
     units = settings.units if settings is not None else "units"
     money = settings.currency if settings is not None and settings.currency else ""
-    words = task_words(record["task"]["name"], units, money) if task is not None else None
+    words = Words("outcome", units, "action", "") if task is None else config_of(task).words(units, money)
     index = claim["action_index"]
     path: list[int] = next((r["path"] for r in record["rivals"] if r["index"] == index), [])
     actions = [math.nan if a is None else decode_number(a) for a in record["task"]["actions"]]
     plan = tuple(float(actions[i]) for i in path)
     tracks, orders, field = _follow(task, record, members, plan)
-    if words is not None:
-        field = words.fields.get(field, (field, ""))[0]
+    field = words.fields.get(field, (field, ""))[0]
     series = record["series"]
     title = f"{series or row.id[:12]}: {outcome['outcome']}"
     lines = [
@@ -142,16 +139,16 @@ def _tell(
         *binds,
         *_overridden(overrides, record, task),
         "",
-        *_situation(task, record, units, words),
-        _forecast_line(members, trace["meta"], units if words is None else words.outcome_unit, task),
+        _situation(task, record, units, money),
+        _forecast_line(members, trace["meta"], words.outcome_unit, task),
     ]
     if plan:
         reach = int(record["settings"].get("reach", len(plan)))
         judged = len(plan) if task is None else task.judged(reach)
         sizes = ", ".join(figure(x) for x in orders[:judged])
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
-        unit = words.action_unit if words is not None else units if _orders(record) else ""
-        text = f"{word}, {len(plan)} {'step' if len(plan) == 1 else 'steps'}: {sizes} {unit}".rstrip()
+        count = f"{len(plan)} {'step' if len(plan) == 1 else 'steps'}"
+        text = f"{word}, {count}: {sizes} {words.action_unit}".rstrip()
         if judged < len(plan):
             text += f"; the last {len(plan) - judged} {NOT_PLANNED}: the horizon ends before they can be judged"
         elif reach > len(plan):
@@ -169,8 +166,7 @@ def _tell(
     lines += ["", f"certificate {row.id}"]
     return Told(
         series, "\n".join(map(plain, lines)), title, units, members, weights, tracks, field, orders,
-        outcome["outcome"] == "RELEASED", *(("order", units, units) if words is None else
-                                            (words.action, words.action_unit, words.outcome_unit)),
+        outcome["outcome"] == "RELEASED", words.action, words.action_unit, words.outcome_unit,
     )  # fmt: skip
 
 
@@ -209,53 +205,23 @@ def _overridden(overrides: list[dict[str, Any]], record: dict[str, Any], task: T
 
 def _units_of(action: Any, record: dict[str, Any], task: Task | None) -> str:
     """What a person's level or rounded size orders, where that is another number."""
-    if task is None or not _orders(record):
+    if task is None or not config_of(task).places_orders:
         return ""
     try:
         inputs = recorded_inputs(record, task)
-        order = float(rules.ordered(inputs.state, float(decode_number(action)), inputs.params))
+        order = config_of(task).quantity(inputs.state, float(decode_number(action)), inputs.params)
     except UCSearchError:
         return ""
     return "" if order == decode_number(action) else f", which orders {figure(order)}"
 
 
-def _orders(record: dict[str, Any]) -> bool:
-    return bool(record["task"]["name"] == ORDERING_TASK)
-
-
-def _situation(task: Task | None, record: dict[str, Any], units: str, words: Words | None) -> list[str]:
+def _situation(task: Task | None, record: dict[str, Any], units: str, money: str) -> str:
     values = [float(decode_number(x)) for x in record["inputs"]["state"]]
     if task is None:
-        return [f"State: {', '.join(figure(v) for v in values)}."]
-    layout = Layout(task.state, tuple(record["inputs"]["state_lengths"]))
-    if words is not None:
-        return [f"Now: {told_state(layout, values, words)}."]
-    if not _orders(record):
-        return ["State: " + ", ".join(f"{n} {figure(v)}" for n, v in zip(layout.names, values, strict=True)) + "."]
-    state = layout.build(values)
-    params = _params(task, record)
-    text = f"In stock: {figure(state.on_hand)} {units}"
-    if params.lead_time > 0.0:
-        due = ", ".join(f"{figure(x)} {_when(i)}" for i, x in enumerate(state.pipeline) if x)
-        text += f"; on order: {due}" if due else "; nothing on order"
-    return [text + f". An order arrives {_when(int(params.lead_time))}."]
-
-
-def told_state(layout: Layout, values: Sequence[float], words: Words) -> str:
-    """The fields that have names, with their units; several of one kind together, no limit as none."""
-    state, parts = layout.build(list(values)), []
-    for field, (name, unit) in words.fields.items():
-        found = getattr(state, field, None)
-        if isinstance(found, tuple):
-            if any(found):
-                parts.append(f"{name} {', '.join(figure(x) for x in found)}")
-        elif found is not None and found < NO_LIMIT and (found != 0.0 or not parts):
-            parts.append(f"{name} {words.valued(found, unit)}")
-    return "; ".join(parts)
-
-
-def _when(periods: int) -> str:
-    return ("in this period", "in the next period")[periods] if periods < 2 else f"in {periods} periods"
+        return f"State: {', '.join(figure(v) for v in values)}."
+    state = Layout(task.state, tuple(record["inputs"]["state_lengths"])).build(values)
+    params = None if task.params is None else _params(task, record)
+    return f"{config_of(task).situation(state, params, units, money)}."
 
 
 def _params(task: Task, record: dict[str, Any]) -> Any:
@@ -328,13 +294,8 @@ def _follow(
         for h, action in enumerate(plan):
             state = task.step_at(state, action, outcomes[h], h, params)
             tracks[j, h + 1] = layout.flatten(state, "state")[0]
-    orders = plan
-    if _orders(record):
-        state, sizes = start, []
-        for h, action in enumerate(plan):
-            sizes.append(float(rules.ordered(state, action, params)))
-            state = task.step_at(state, action, float(members[:, h, 0].mean()), h, params)
-        orders = tuple(sizes)
+    mean = members.mean(axis=0).tolist()
+    orders = quantities(task, start, plan, [y[0] if kind is None else kind(*y) for y in mean], params)
     return tracks, orders, layout.names[0]
 
 

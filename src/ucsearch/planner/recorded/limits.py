@@ -1,4 +1,4 @@
-"""Which limit of a built-in task binds, and by how little it would have to change.
+"""Which limit of a task binds, and by how little it would have to change.
 
 The task's own rules are asked with one limit changed at a time, nothing is reasoned about them here: a limit binds if
 what is wanted becomes possible without it, and what it would have to be is found by bisection.
@@ -17,60 +17,13 @@ from ucsearch.layout import own_row
 from ucsearch.planner.recorded.problem import Asked
 from ucsearch.rules.answers import as_allowed, guarded
 from ucsearch.task import Task
+from ucsearch.tasks.base import Limit, config_of
 from ucsearch.tasks.checks import NO_LIMIT
 from ucsearch.trace import Trace
 
 __all__ = ["Binding", "Change", "action_words", "asked_of", "binding", "blocked_words", "is_blocked"]
 
 
-class _Limit(NamedTuple):
-    """A number of params or state that only forbids."""
-
-    field: str
-    name: str  # as in settings and states files
-    loosens: int  # 1: larger allows more; -1: smaller does
-    in_state: bool = False
-    least: float = 0.0  # of those that loosen downwards: no smaller value means anything
-    whole: bool = False  # it counts something
-
-
-_ALLOWANCE = _Limit("allowance", "change_budget", 1, in_state=True)
-_LIMITS: dict[str, tuple[_Limit, ...]] = {
-    "lead_time_inventory": (
-        _Limit("capacity", "capacity", 1),
-        _Limit("ramp", "ramp", 1),
-        _Limit("budget", "order_budget", 1),
-        _Limit("largest_order", "largest_order", 1),
-        _Limit("minimum_order", "minimum_order", -1),
-        _ALLOWANCE,
-    ),
-    "storage": (
-        _Limit("capacity", "capacity", 1),
-        _Limit("ramp", "ramp", 1),
-        _Limit("discharge_left", "what is left of the cycles", 1, in_state=True),
-        _Limit("target", "target", -1),
-        _Limit("due", "due", 1, in_state=True, whole=True),
-        _ALLOWANCE,
-    ),
-    "capacity_plan": (
-        _Limit("largest", "largest", 1),
-        _Limit("smallest", "smallest", -1),
-        _Limit("ramp", "ramp", 1),
-        _ALLOWANCE,
-    ),
-    "delayed_exposure": (
-        _Limit("highest", "capacity", 1),
-        _Limit("lowest", "the lowest position", -1, least=-math.inf),
-        _Limit("ramp", "ramp", 1),
-        _ALLOWANCE,
-    ),
-    "intervention": (
-        _Limit("budget", "budget", 1, in_state=True),
-        _Limit("wait", "wait", -1, in_state=True, whole=True),
-        _ALLOWANCE,
-    ),
-    "direction": (_Limit("lowest", "the lowest direction", -1, least=-1.0), _ALLOWANCE),
-}
 _WIDE = 1024.0  # times the largest number around: as good as no limit, and still a number of the problem's size
 _HALVINGS = 60
 _EXACT = 1e-7  # of the size of the problem: where bisection stops
@@ -95,8 +48,8 @@ class Binding(NamedTuple):
 
 
 def binding(task: Task, state: Any, params: Any, possible: Possible) -> Binding:
-    """The limits between `state, params` and what is wanted; nothing for tasks that are not built in."""
-    known = [x for x in _LIMITS.get(task.name, ()) if x.field in (state if x.in_state else params)._fields]
+    """The limits between `state, params` and what is wanted, of those that the task names."""
+    known = [x for x in config_of(task).limits() if x.field in (state if x.in_state else params)._fields]
     numbers = [_get(x, state, params) for x in known]
     size = _size(task, state, params)
     if possible(state, params):
@@ -229,11 +182,11 @@ def _completes(
 # -------------------------------------------------------------------- one limit
 
 
-def _get(limit: _Limit, state: Any, params: Any) -> float:
+def _get(limit: Limit, state: Any, params: Any) -> float:
     return float(getattr(state if limit.in_state else params, limit.field))
 
 
-def _set(limit: _Limit, value: float, state: Any, params: Any) -> tuple[Any, Any]:
+def _set(limit: Limit, value: float, state: Any, params: Any) -> tuple[Any, Any]:
     if limit.in_state:
         return state._replace(**{limit.field: value}), params
     return state, params._replace(**{limit.field: value})
@@ -248,13 +201,13 @@ def _size(task: Task, state: Any, params: Any) -> float:
     return max(x for x in seen if x < NO_LIMIT)
 
 
-def _far(limit: _Limit, now: float, size: float) -> float:
+def _far(limit: Limit, now: float, size: float) -> float:
     if limit.loosens > 0:
         return now + _WIDE * size
     return max(limit.least, now - _WIDE * size)
 
 
-def _least(limit: _Limit, now: float, far: float, size: float, state: Any, params: Any, possible: Possible) -> float:
+def _least(limit: Limit, now: float, far: float, size: float, state: Any, params: Any, possible: Possible) -> float:
     """The value nearest to `now` that does, in as few digits as that takes."""
     bad, good = now, far
     for _ in range(_HALVINGS):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ucsearch.errors import InputError, RecordError
+from ucsearch.errors import RecordError
 from ucsearch.formatting import figure
-from ucsearch.planner.decide.states import ORDERING_TASK
 from ucsearch.planner.files.numbers import Decimal, read_number
 from ucsearch.planner.recorded.limits import action_words
 from ucsearch.planner.recorded.problem import find_decision
@@ -20,11 +18,9 @@ from ucsearch.records.overrides import NotAllowed, RecordedInputs, built_in_task
 from ucsearch.scale.segments.files import folder_of
 from ucsearch.scale.segments.reader import SegmentReader, row_proof
 from ucsearch.task import Task
-from ucsearch.tasks.inventory import rules
+from ucsearch.tasks.base import config_of
 
 __all__ = ["Overridden", "override_decision"]
-
-_CLOSE = 1e-9  # relative: a level minus a stock is rarely the quantity to the last digit
 
 
 class Overridden(NamedTuple):
@@ -68,7 +64,7 @@ def override_decision(
         inputs = recorded_inputs(record, found)
         text = action or quantity or ""
         given = read_action(text, inputs.labels, inputs.actions, read_number(text, "override.action", decimal))
-        by_units = quantity is not None and found.name == ORDERING_TASK and not isinstance(given, str)
+        by_units = quantity is not None and config_of(found).places_orders and not isinstance(given, str)
         taken = _ordering(inputs, found, float(given)) if by_units else given
     try:
         with AuditLog(log, clock=clock) as writer:
@@ -100,27 +96,14 @@ def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, 
 
 
 def _size(inputs: RecordedInputs, task: Task, action: Any) -> float | None:
-    if task.name != ORDERING_TASK or not isinstance(action, int | float):
+    if not config_of(task).places_orders or not isinstance(action, int | float):
         return None
-    return float(rules.ordered(inputs.state, float(action), inputs.params))
+    return config_of(task).quantity(inputs.state, float(action), inputs.params)
 
 
 def _ordering(inputs: RecordedInputs, task: Task, quantity: float) -> float:
     """The action that orders so many units: one of the grid where there is one."""
-    if not 0.0 <= quantity < math.inf:
-        raise InputError("QUANTITY", figure(quantity), "units to order, at least 0")
     for a in inputs.actions:
         if a is not None and _size(inputs, task, a) == quantity:
             return a
-    level = inputs.params.by_level != 0.0
-    action = quantity + rules.position_of(inputs.state) if level else quantity
-    order = float(rules.ordered(inputs.state, action, inputs.params))
-    if not math.isclose(order, quantity, rel_tol=_CLOSE, abs_tol=0.0):
-        least, pack = inputs.params.minimum_order, inputs.params.case_pack
-        why = [f"the minimum order is {figure(least)}"] if quantity < least else []
-        why += [f"packs hold {figure(pack)}"] if pack > 0.0 else []
-        raise InputError(
-            "QUANTITY", figure(quantity), f"what can be ordered: {figure(order)} is the next",
-            hint=f"{' and '.join(why) or 'It would be rounded'}.".capitalize(),
-        )  # fmt: skip
-    return action
+    return config_of(task).action_for(inputs.state, quantity, inputs.params)

@@ -29,8 +29,8 @@ from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Effective, Row, effective_of
 from ucsearch.records.overrides import RecordedInputs, recorded_inputs
 from ucsearch.scale.segments.reader import SegmentReader
+from ucsearch.tasks.base import config_of
 from ucsearch.tasks.checks import NO_LIMIT
-from ucsearch.tasks.words import task_words
 
 __all__ = ["COLUMNS", "write_schedule"]
 
@@ -94,10 +94,8 @@ def _plan_rows(row: Row, counts: Effective, blobs: dict[str, Floats], settings: 
     trace = record["inputs"].get("trace")
     path = [float(decode_number(counts.action))] if replaced else [a for a in _path(record, outcome) if a is not None]
     said = "OVERRIDDEN" if replaced else outcome["outcome"]
-    words = task_words(task.name, settings.units if settings else "units", settings.currency if settings else "")
-    told, unit = layout.names[0], settings.units if settings else ""
-    if words is not None:
-        told, unit = words.fields.get(told, (told, ""))
+    words = config_of(task).words(settings.units if settings else "", settings.currency if settings else "")
+    told, unit = words.fields.get(layout.names[0], (layout.names[0], ""))
     told = f"{told} [{unit}]" if unit else told
     if trace is None:  # refused for its forecast: a person's action alone
         label = _label(given, path[0])

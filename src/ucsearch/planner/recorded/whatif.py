@@ -19,10 +19,8 @@ from ucsearch.decision.decision import Decision
 from ucsearch.decision.view import label_of, score_of
 from ucsearch.errors import InputError, RecordError, UCSearchError
 from ucsearch.formatting import figure
-from ucsearch.planner.decide.lead_times import is_followed, needs_cycles, with_cycles
 from ucsearch.planner.decide.rows import judged_steps, order_size, plan_orders, sentence_in
-from ucsearch.planner.decide.sizes import fitted_sizes
-from ucsearch.planner.decide.states import ORDERING_TASK, in_packs, state_columns
+from ucsearch.planner.decide.states import state_columns
 from ucsearch.planner.files.columns import like
 from ucsearch.planner.recorded.explain import plain
 from ucsearch.planner.recorded.limits import asked_of, blocked_words, is_blocked
@@ -31,7 +29,9 @@ from ucsearch.planner.settings import Settings
 from ucsearch.records.overrides import built_in_task
 from ucsearch.scale.segments.reader import SegmentReader
 from ucsearch.task import Task
+from ucsearch.tasks.base import config_of
 from ucsearch.tasks.checks import NO_LIMIT
+from ucsearch.tasks.inventory.offered import fitted_sizes, in_packs, needs_cycles, with_cycles
 from ucsearch.tasks.registry import named_config
 from ucsearch.trace import Trace
 
@@ -226,7 +226,7 @@ def _changed(
         elif name in names:
             before, after = state_value(state, names[name]), _real(name, text)
             owed = names[name][0] == "on_hand" and getattr(params, "backorders", 0.0) != 0.0
-            if asked.task.name == ORDERING_TASK and after < 0.0 and not owed:
+            if config_of(asked.task).places_orders and after < 0.0 and not owed:
                 raise InputError("--set", f"{name}={text}", "at least 0")
             state = with_value(state, names[name], after)
             told.append(Set(name, figure(before), figure(state_value(state, names[name]))))
@@ -244,7 +244,7 @@ def _changed(
         raise InputError(
             "--set", shape, "another parameter", hint=f"It gives the recorded actions their meaning. {DECIDE_ANEW}"
         )
-    ordering = asked.task.name == ORDERING_TASK
+    ordering = config_of(asked.task).places_orders
     fitted = how_fitted(asked, config, rounding) if ordering else None
     other = dataclasses.replace(config, **parameters)
     if fitted is not None and needs_cycles(other, asked.policy):
@@ -277,7 +277,7 @@ def _changed(
             )
             raise InputError("--set", name, "a parameter that a recorded decision depends on", hint=hint)
     changed = params._replace(**{field: value for found in moved.values() for field, value in found.items()})
-    if is_followed(other) and not is_followed(config):
+    if _is_followed(other) and not _is_followed(config):
         changed = other.params()._replace(**changed._asdict())
     changed = changed._replace(**_from_forecast(config, other, asked, params, changed))
     if regridded:
@@ -294,7 +294,7 @@ def _changed(
             words = ", ".join(map(figure, dict.fromkeys(offer.grid)))
             notes.append(f"The order sizes offered are fitted to these numbers: {words}.")
         anew = asked.changed(trace=offer.trace, state=state, actions=offer.actions)
-        if is_followed(other) and not is_followed(config):
+        if _is_followed(other) and not _is_followed(config):
             anew = followed(anew)
             notes.append(FOLLOWED)
         task, changed = _labelled(task, asked.task), changed._replace(grid=offer.grid)
@@ -312,7 +312,7 @@ def _changed(
 def _regridded(asked: Asked, config: Any, other: Any) -> bool:
     """Whether a setting changes what may be chosen, where that follows from the settings alone (a store's power)."""
     before, after = tuple(config.task().actions), tuple(other.task().actions)
-    own = asked.task.name != ORDERING_TASK and tuple(asked.actions.tolist()) == before
+    own = not config_of(asked.task).places_orders and tuple(asked.actions.tolist()) == before
     return own and before != after and hasattr(asked.params, "grid")
 
 
@@ -434,6 +434,11 @@ def how_fitted(asked: Asked, config: Any, round_to: float | None) -> Fitted | No
         if sizes.grid == asked.params.grid and sizes.trace.declared == asked.trace.declared:
             return found
     return None
+
+
+def _is_followed(config: Any) -> bool:
+    """Whether orders are followed by order cycles."""
+    return bool(getattr(config, "order_cycles", False))
 
 
 def followed(asked: Asked) -> Asked:

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.records.overrides import built_in_task
 from ucsearch.task import Task
+from ucsearch.tasks import TASKS
 from ucsearch.tasks.base import OnSeries
 
 __all__ = ["OwnTask", "own_task", "own_tasks", "recorded_task"]
@@ -31,9 +32,6 @@ class OwnTask(OnSeries):
 
     def address(self, *, own_grid: bool = False) -> str:
         return self.where
-
-    def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
-        return {"reward": float(self.made.reward_at(s, a, y, 0, p))}
 
     @property
     def state(self) -> Callable[..., Any]:
@@ -69,10 +67,11 @@ class OwnTask(OnSeries):
 def recorded_task(recorded: Mapping[str, Any], settings: Any = None) -> Task | None:
     """The task that a record's member `task` names: one of this package, or the settings' own if that is the same."""
     found = built_in_task(recorded)
-    if found is not None or settings is None or not isinstance(settings.task, OwnTask):
+    if found is not None or settings is None:
         return found
     try:
-        return settings.task.made if settings.task.made.is_recorded_as(recorded) else None
+        task: Task = settings.task.task()
+        return task if task.is_recorded_as(recorded) else None
     except (KeyError, UCSearchError):
         return None
 
@@ -80,7 +79,7 @@ def recorded_task(recorded: Mapping[str, Any], settings: Any = None) -> Task | N
 def own_tasks(settings: Any) -> dict[str, Task]:
     """The settings' own task by the name that records have for it; nothing where it ships with the package."""
     own = None if settings is None else settings.task
-    return {own.where: own.made} if isinstance(own, OwnTask) else {}
+    return {} if own is None or any(type(own) is info.kind for info in TASKS.values()) else {own.address(): own.task()}
 
 
 def own_task(text: str, folder: Path | None = None) -> Any:

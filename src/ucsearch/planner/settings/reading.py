@@ -164,16 +164,6 @@ def _own(text: str, file: str, problems: list[str]) -> Any:
         return None
 
 
-# What a planning job does where its settings do not say: falls back to an action that looks at the forecast and the
-# state; stores value what is left at the end by the forecast, stock at what a unit costs and, in closed loop, at the
-# order that it puts off.
-_FALLBACKS = {"lead_time_inventory": "level", "capacity_plan": "need", "delayed_exposure": "flat"}
-
-
-# How long a period lasts, for tasks that turn power into energy.
-_HOURS = {"15min": 0.25, "30min": 0.5, "hour": 1.0, "day": 24.0}
-
-
 def _closed_effort(content: dict[str, Any]) -> None:
     """In closed loop the search is its own proof: the effort given to the proof is the search's."""
     policy, proof = content.get("policy"), content.get("proof")
@@ -183,28 +173,15 @@ def _closed_effort(content: dict[str, Any]) -> None:
         content["policy"] = {"node_budget": proof["node_budget"], **policy}
 
 
-def _whole_day(content: dict[str, Any], hours: float) -> None:
-    """A store that is planned for less than a day sees half of what prices do; a plan by days sees a week."""
-    policy = content.get("policy")
-    if isinstance(policy, dict) and "depth" not in policy:
-        content["policy"] = {**policy, "depth": round(24.0 / hours) if hours < 24.0 else 7}
-
-
 def _what_follows(content: dict[str, Any]) -> None:
-    """Fill in what other settings say where a task's own are left out: end values, hours, the fallback that looks."""
+    """Fill in what follows for the task from what other settings say, where its own are left out."""
     task = content.get("task")
-    if isinstance(task, dict) and task.get("name") == "storage":
-        more: dict[str, Any] = {} if "end_value" in task else {"end_price": "forecast"}
-        if content.get("period") in _HOURS:
-            more["hours"] = _HOURS[content["period"]]
-            _whole_day(content, more["hours"])
-        content["task"] = {**more, **task}
-    if isinstance(task, dict) and task.get("name") == "lead_time_inventory" and task.get("salvage") != 0:
-        policy = content.get("policy")
-        closed = isinstance(policy, dict) and policy.get("mode") == "closed"
-        task = content["task"] = {"end_stock": "cycle" if closed else "unit_cost", **task}
-    if isinstance(task, dict) and task.get("name") in _FALLBACKS and "fallback_order" not in task:
-        content["task"] = {"fallback_rule": _FALLBACKS[task["name"]], **task}
+    kind = task_classes().get(task.get("name", "")) if isinstance(task, dict) else None
+    if kind is None:
+        return
+    for table, values in kind.defaults(content).items():
+        if isinstance(content.get(table), dict):
+            content[table] = {**values, **content[table]}
 
 
 def _place_holders(content: dict[str, Any], file: str) -> None:

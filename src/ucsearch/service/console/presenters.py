@@ -23,7 +23,6 @@ from ucsearch.service import queries
 from ucsearch.service.plans import Plan
 from ucsearch.service.schemas import DecisionLine, SeriesView
 from ucsearch.task import Task
-from ucsearch.tasks.words import task_words
 
 __all__ = ["Condition", "Option", "Told", "action_unit", "csv_text", "expired", "history", "options", "ranges", "tell"]
 
@@ -135,8 +134,7 @@ def action_unit(record: Mapping[str, Any], plan: Plan | None) -> str:
     if plan is None:
         return ""
     s = plan.settings
-    words = task_words(str(record.get("task", {}).get("name", "")), s.units, s.currency or "")
-    return s.units if words is None else words.action_unit
+    return str(s.task.words(s.units, s.currency or "").action_unit)
 
 
 def ranges(record: Mapping[str, Any], task: Task | None) -> tuple[tuple[float, float], ...]:

@@ -6,7 +6,9 @@ net of backorders (negative: owed to customers). Quantities are in units of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -16,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.formatting import Labelled
+from ucsearch.formatting import Labelled, figure
+from ucsearch.policies import Policy
 from ucsearch.task import Continuation, Task
-from ucsearch.tasks.base import Fit, OnSeries
+from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, OnSeries, Sent
 from ucsearch.tasks.checks import (
     NO_LIMIT,
     ascending,
@@ -33,6 +36,8 @@ from ucsearch.tasks.checks import (
 )
 from ucsearch.tasks.inventory import rules
 from ucsearch.tasks.inventory.bound import bound, prepare
+from ucsearch.tasks.inventory.notes import notes_of
+from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
 from ucsearch.tasks.inventory.sizes import (
     Lattice,
     Lots,
@@ -45,6 +50,7 @@ from ucsearch.tasks.inventory.sizes import (
     on_lattice,
     scaled_columns,
 )
+from ucsearch.tasks.words import Words
 from ucsearch.trace import Trace
 
 __all__ = [
@@ -62,6 +68,7 @@ _CYCLES = (*((level, batch) for level in (-0.6, 0.0, 0.6) for batch in (0.6, 1.0
 _LEVELS = 14  # planning steps that have order levels of their own: as far as order cycles are compared
 _MOST_PACKS = 2.0**50  # of one order: beyond it a pack more or less is lost to rounding
 _MOST_PAIRS = 10_000  # of a level and a cap; every member follows each, and a record's task may name any
+_CLOSE = 1e-9  # relative: a level minus a stock is rarely the quantity to the last digit
 _LEAST_PACK = 1e-8  # of a pack, the smallest order that is told from rounding (1e-9, in the rules) with room to spare
 
 
@@ -71,6 +78,7 @@ class LeadTimeInventory(OnSeries):
     is part of the state); series that differ in costs, limits or scale share one and bring their own params."""
 
     form: ClassVar[Literal["cost", "reward"]] = "cost"
+    places_orders: ClassVar[bool] = True
 
     lead_time: int = 2  # periods, 0..12; 0: the order arrives before this period's demand
     order_sizes: Sequence[float] = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)  # units, or levels
@@ -330,6 +338,107 @@ class LeadTimeInventory(OnSeries):
             "order": quantity,
         }
 
+    # ---------------------------------------------------------------- for people
+
+    def words(self, units: str = "", currency: str = "") -> Words:
+        """What outcomes, actions, state fields and parts are called."""
+        return Words(
+            "demand", units, "order", units, {"on_hand": ("stock", units), "pipeline": ("on order", units)},
+        )  # fmt: skip
+
+    def situation(self, s: Any, p: Any, units: str, currency: str) -> str:
+        """Stock and open orders, and when an order arrives."""
+        text = f"In stock: {figure(s.on_hand)} {units}"
+        if p.lead_time > 0.0:
+            due = ", ".join(f"{figure(x)} {_when(i)}" for i, x in enumerate(s.pipeline) if x)
+            text += f"; on order: {due}" if due else "; nothing on order"
+        return f"{text}. An order arrives {_when(int(p.lead_time))}"
+
+    def notes(self, sent: Sent, units: str) -> list[str]:
+        """Whether the order is another number than the action, the largest offered, longer than the plan, or coarse."""
+        return notes_of(sent, self.quantity(sent.state, sent.action, sent.params), self.task().terminal, units)
+
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that may be in the way of an action, in the order in which they are named."""
+        return (
+            Limit("capacity", "capacity", 1), Limit("ramp", "ramp", 1), Limit("budget", "order_budget", 1),
+            Limit("largest_order", "largest_order", 1), Limit("minimum_order", "minimum_order", -1), ALLOWANCE,
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- actions and the units that they order
+
+    def is_quantity(self, p: Any) -> bool:
+        """Not where actions are levels, or orders are raised to a minimum or to whole packs."""
+        return not (np.any(p.by_level) or np.any(p.minimum_order) or np.any(p.case_pack))
+
+    def quantity(self, s: Any, a: float, p: Any) -> float:
+        """Units ordered: levels depend on the stock, small orders are raised, packs are whole."""
+        return float(rules.ordered(s, a, p))
+
+    def action_for(self, s: Any, quantity: float, p: Any) -> float:
+        """The order, or the level, of so many units."""
+        if not 0.0 <= quantity < math.inf:
+            raise InputError("QUANTITY", figure(quantity), "units to order, at least 0")
+        action = quantity + rules.position_of(s) if p.by_level != 0.0 else quantity
+        order = self.quantity(s, action, p)
+        if not math.isclose(order, quantity, rel_tol=_CLOSE, abs_tol=0.0):
+            why = [f"the minimum order is {figure(p.minimum_order)}"] if quantity < p.minimum_order else []
+            why += [f"packs hold {figure(p.case_pack)}"] if p.case_pack > 0.0 else []
+            raise InputError(
+                "QUANTITY", figure(quantity), f"what can be ordered: {figure(order)} is the next",
+                hint=f"{' and '.join(why) or 'It would be rounded'}.".capitalize(),
+            )  # fmt: skip
+        return action
+
+    # ---------------------------------------------------------------- planning
+
+    @classmethod
+    def defaults(cls, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """The fallback orders up to the forecast's level. Stock that is left counts at what a unit costs and, in closed
+        loop, at the order that it puts off."""
+        task, policy = content["task"], content.get("policy")
+        more: dict[str, Any] = {}
+        if task.get("salvage") != 0:
+            closed = isinstance(policy, dict) and policy.get("mode") == "closed"
+            more["end_stock"] = "cycle" if closed else "unit_cost"
+        if "fallback_order" not in task:
+            more["fallback_rule"] = "level"
+        return {"task": more}
+
+    def for_planning(self, policy: Policy, sizes: Any) -> Any:
+        """Followed by order cycles where the lead time is too long for closed loop."""
+        return with_cycles(self, sizes.lots) if self._is_too_long(policy, sizes) else self
+
+    def policy_for(self, policy: Policy, sizes: Any) -> Policy:
+        """Each order that could be placed now, followed by order cycles, where the lead time asks for them."""
+        if not (self.order_cycles and self._is_too_long(policy, sizes)):
+            return policy
+        return dataclasses.replace(policy, mode="members", depth=1)
+
+    def steps_needed(self, policy: Policy, sizes: Any) -> int:
+        """Sizes around the forecast look at the period in which an order arrives."""
+        return max(policy.depth, self.lead_time + 1) if sizes.multiples or self.order_cycles else policy.depth
+
+    def steps_wanted(self, policy: Policy, sizes: Any) -> int:
+        """As far as a plan looks, and an order placed now can arrive."""
+        if self._is_too_long(policy, sizes):
+            return max(policy.depth, self.lead_time + CYCLE_STEPS)
+        return max(policy.depth, self.lead_time + 1)
+
+    def _is_too_long(self, policy: Policy, sizes: Any) -> bool:
+        return sizes.lots > 0 and needs_cycles(self, policy)
+
+    def offered(self, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
+        """Sizes that fit each item, in whole packs, as [actions] of the settings say."""
+        return offered_sizes(self, trace, params, sizes)
+
+    def planned_trace(self, trace: Trace, params: Any, policy: Policy, sizes: Any) -> Trace:
+        """In closed loop, members without a law of their own become independent steps on the item's lattice."""
+        if policy.mode != "closed" or self.order_cycles or trace.has_law:
+            return trace
+        fitted = self.lots(trace, params, max(sizes.lots, 1), sizes.round_to, fitted=sizes.lots > 0)
+        return trace.on_lattice(fitted.unit, sizes.points)
+
     def fit(self) -> Fit:
         """The mean of a series becomes the middle of the order sizes, and so do stock and open orders at first."""
         level = float(self.order_sizes[len(self.order_sizes) // 2])
@@ -347,6 +456,10 @@ class LeadTimeInventory(OnSeries):
     def instances(cls) -> dict[str, LeadTimeInventory]:
         """Named instances, for tests, documents and benchmarks."""
         return named_instances(cls)
+
+
+def _when(periods: int) -> str:
+    return ("in this period", "in the next period")[periods] if periods < 2 else f"in {periods} periods"
 
 
 def _terminal(config: LeadTimeInventory, p: rules.Params) -> Any:
@@ -375,6 +488,7 @@ def _task(config: LeadTimeInventory) -> Task:
         continuations.append(Continuation(rules.base_stock, tuple((x,) for x in config.base_stock_levels)))
     stable = config.is_planned
     return Task(
+        config=config,
         name="lead_time_inventory",
         state=rules.PlannedState if stable else rules.State,
         actions=params.grid,

@@ -5,7 +5,7 @@ A step runs: decide the power (above 0: charge, below 0: discharge, both as mete
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import floor
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.base import Fit, StablePlan
+from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, StablePlan
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, share, whole
 from ucsearch.tasks.shared_rules import ROUNDING
 from ucsearch.tasks.storage import lattice, rules
+from ucsearch.tasks.words import Words, power_unit
 from ucsearch.trace import Trace
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 
+PERIOD_HOURS = {"15min": 0.25, "30min": 0.5, "hour": 1.0, "day": 24.0}  # how long a period lasts
 DAY = 24.0  # hours of forecast that say what energy is worth at the end
 _LEVELS = 41  # of the store, for that
 USUAL_STEPS = 20  # that full power charges in one period, unless level_step says
@@ -196,6 +198,36 @@ class Storage(StablePlan):
             "level": float(after.level),
         }
 
+    def words(self, units: str = "", currency: str = "") -> Words:
+        """What outcomes, actions, state fields and parts are called."""
+        power = power_unit(units)
+        return Words(
+            "price", f"{currency}/{units}" if currency else f"per {units}", "power", power,
+            {
+                "level": ("charge", units), "last": ("power before", power),
+                "discharge_left": ("left to discharge", units), "due": ("periods until the target", ""),
+            },
+            {"bought": ("bought", units), "sold": ("sold", units)}, {"level": ("mean charge", units)},
+        )  # fmt: skip
+
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that may be in the way of an action, in the order in which they are named."""
+        return (
+            Limit("capacity", "capacity", 1), Limit("ramp", "ramp", 1),
+            Limit("discharge_left", "what is left of the cycles", 1, in_state=True), Limit("target", "target", -1),
+            Limit("due", "due", 1, in_state=True, whole=True), ALLOWANCE,
+        )  # fmt: skip
+
+    @classmethod
+    def defaults(cls, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """What is left at the end is worth what the forecast says. A store is planned for a day, because a shorter plan
+        sees half of what prices do; a plan by days sees a week."""
+        found: dict[str, dict[str, Any]] = {"task": {} if "end_value" in content["task"] else {"end_price": "forecast"}}
+        if (hours := PERIOD_HOURS.get(content.get("period", ""))) is not None:
+            found["task"]["hours"] = hours
+            found["policy"] = {"depth": round(24.0 / hours) if hours < 24.0 else 7}
+        return found
+
     def fit(self) -> Fit:
         """The mean price becomes 10; the store is half full at first."""
         return Fit("relative", 10.0, -np.inf, {"level": self.capacity / 2.0})
@@ -247,6 +279,7 @@ def _task(config: Storage) -> Task:
     params = config.params()
     module: Any = lattice if config.on_lattice else rules
     return Task(
+        config=config,
         name="storage",
         state=module.State,
         actions=params.grid,

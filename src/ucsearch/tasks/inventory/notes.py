@@ -1,0 +1,49 @@
+"""Notes about an order that leaves: what it orders, and what was at the edge of what was looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ucsearch.tasks.base import Sent
+from ucsearch.tasks.inventory import rules
+
+__all__ = ["COARSE", "OUTLASTS", "notes_of"]
+
+OUTLASTS = "a larger depth might order less or more"  # how the note of an order ends whose later use was not counted
+COARSE = "sizes are offered in steps far wider than demand varies"
+_WIDE = 4.0  # standard deviations of demand over the lead time and a period
+
+
+def notes_of(sent: Sent, order: float, terminal: Any, units: str) -> list[str]:
+    """Units that a level or a rounded size orders (`order`); the largest size offered, or an order that lasts past the
+    periods planned; sizes too far apart. `terminal` is what values stock at the end."""
+    notes = [f"orders {order:g} {units}"] if order != sent.action else []
+    if sent.released and order > 0.0:
+        if len(sent.offered) > 1 and sent.action == max(sent.offered):
+            notes.append("the largest size offered: larger ones were not tried")
+        if rules.position_of(sent.state) + order > sent.expected:
+            notes.append(_outlasts(sent.planned, terminal))
+    if coarse := _coarse(sent):
+        notes.append(coarse)
+    return notes
+
+
+def _outlasts(planned: int, terminal: Any) -> str:
+    text = f"lasts past the {planned} periods planned"
+    if terminal is rules.terminal_cycle:
+        return f"{text}; what is left then counts by the order that it puts off"
+    return f"{text}: {OUTLASTS}"
+
+
+def _coarse(sent: Sent) -> str:
+    """Of closed-loop sizes that cannot fit; nothing where packs make the steps."""
+    offered = np.sort(sent.offered)
+    if sent.members is None or offered.size < 3:
+        return ""
+    step, lead = float(np.diff(offered[1:]).min()), int(sent.params.lead_time)
+    spread = float(np.maximum(sent.members[:, : lead + 1], 0.0).sum(axis=1).std())
+    if not step > _WIDE * spread > 0.0 or sent.params.case_pack >= step or step <= 1.0:
+        return ""
+    return f"{COARSE} ({step:g} against {spread:.3g})"
