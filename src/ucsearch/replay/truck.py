@@ -350,9 +350,9 @@ def _items(panel: Panel, seen: Seen, trucks: Trucks, demand: Demand) -> Items:
 
 # -------------------------------------------------------------------- the opponents, each with its knobs
 
-_SCALES = (1.0, 0.25, 0.5, 2.0, 4.0)  # of the odds of an item's own critical fractile
+_SCALES = (1.0, 0.06, 0.12, 0.25, 0.5, 2.0, 4.0)  # of the odds of an item's own critical fractile
 _RATIOS = (0.9, 0.6, 0.7, 0.8, 0.85, 0.94, 0.97, 0.985)
-_EOQS = (1.0, 0.4, 0.65, 1.5, 2.2)
+_EOQS = (1.0, 0.15, 0.25, 0.4, 0.65, 1.5, 2.2)
 
 
 def truck_rules(panel: Panel, trucks: Trucks) -> list[Entry]:
