@@ -84,7 +84,8 @@ class Trucks:
 
     def used(self, quantity: Floats) -> Floats:
         """(G,) litres that the orders take."""
-        return np.bincount(self.group, np.nan_to_num(quantity) * self.litres, self.limits.shape[-1])
+        litres = np.bincount(self.group, np.nan_to_num(quantity) * self.litres, self.limits.shape[-1])
+        return np.asarray(litres, np.float64)
 
 
 class Demand:
