@@ -223,3 +223,42 @@ def test_figures_of_a_log_that_was_rotated_and_of_one_that_was_there_before(tmp_
     assert entries == 40
     newest = tmp_path / "log/decisions.0002.db"
     assert after >= before + newest.stat().st_size
+
+
+def test_a_full_file_is_followed_by_the_next_one(make: Callable[..., Upkeep], tmp_path: Path) -> None:
+    upkeep = make(backup="[rotation]\nentries = 5\n")
+    (tmp_path / "s/log").mkdir(exist_ok=True)
+    with AuditLog(tmp_path / "s/log/decisions.db", clock=lambda: START) as log:
+        fill(log, upkeep, 4)
+        upkeep.look()
+        assert [path.name for path in log.files] == ["decisions.db"]
+        fill(log, upkeep, 1)
+        upkeep.look()
+        assert [path.name for path in log.files] == ["decisions.db", "decisions.0002.db"]
+        fill(log, upkeep, 4)  # with the first entry of the file that makes five
+        upkeep.look()
+        assert len(log.files) == 3
+        (row, *_) = log.list(kind="rotation", newest_first=True, limit=1)
+        assert (row.record["by"], row.record["why"]) == ("service", "rotation.entries = 5")
+        assert log.verify().ok
+
+
+def test_what_is_kept_too_long_is_erased_once_a_day(make: Callable[..., Upkeep], tmp_path: Path) -> None:
+    clock = Clock()
+    upkeep = make(backup="[retention]\ndays = 30.0\n", clock=clock)
+    (tmp_path / "s/log").mkdir(exist_ok=True)
+    with AuditLog(tmp_path / "s/log/decisions.db", clock=lambda: clock.now) as log:
+        fill(log, upkeep, 3)
+        clock.now += timedelta(days=29)
+        fill(log, upkeep, 2)
+        upkeep._next_erasure = None
+        upkeep.look()
+        assert log.list(kind="erasure") == ()
+        clock.now += timedelta(hours=23)
+        upkeep.look()  # not yet a day
+        clock.now += timedelta(hours=3)
+        upkeep.look()
+        (row,) = log.list(kind="erasure")
+        assert [one["entry"] for one in row.record["entries"]] == [1, 2, 3]
+        assert (row.record["by"], row.record["why"]) == ("service", "retention.days = 30")
+        assert log.verify().ok

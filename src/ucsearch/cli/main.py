@@ -23,7 +23,7 @@ from ucsearch.cli.forecast import calibrate, forecast
 from ucsearch.cli.hand import override, whatif
 from ucsearch.cli.job import job_app
 from ucsearch.cli.log import log_app
-from ucsearch.cli.log_copies import copy_entries, rotate_file  # noqa: F401 - adds commands to `log`
+from ucsearch.cli.log_copies import copy_entries, erase_entries, rotate_file  # noqa: F401 - adds commands to `log`
 from ucsearch.cli.log_words import one_line
 from ucsearch.cli.monitor import monitor
 from ucsearch.cli.once import each_once

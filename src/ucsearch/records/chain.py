@@ -222,6 +222,8 @@ class _Content:
         erased = self.erased.get(row.seq)
         if erased is not None and (erased.digest != row.digest or erased.by <= row.seq):
             return "edited", f"entry {erased.by} says that another content was taken away"
+        if erased is not None and row.body != NOTHING and entry_digest(row.body) == row.digest:
+            erased = None  # still whole: the erasure was cut off, or the file is of before
         is_gone = erased is not None and erased.left is None
         left = row.digest if erased is None else erased.left
         if (row.body != NOTHING) if is_gone else (entry_digest(row.body) != left):

@@ -44,6 +44,7 @@ class LogChain:
         self._open_next, self._timeout_s = open_next, timeout_s
         self._firsts: dict[int, int] = {}  # numbers of first entries, by store
         self._complete = open_next is None  # there is no file before the last of these
+        self._erased: dict[int, Erased] = {}  # as of the last look
         self._lock = threading.RLock()
 
     @property
@@ -190,11 +191,17 @@ class LogChain:
         """An entry whose content is the one that was recorded, or what an erasure left of it."""
         own = entry_digest(row.body) if isinstance(row.body, bytes) else ""
         if own != row.digest:
-            erased = self.erased().get(row.seq)
             left = None if row.body == NOTHING else own
-            if erased is None or (erased.digest, erased.left) != (row.digest, left):
+            if not self._is_said(row, left):
+                self._erased = self.erased()
+            if not self._is_said(row, left):
                 raise AlteredEntry(f"entry {row.seq}: its content does not match its digest")
         return row
+
+    def _is_said(self, row: Row, left: str | None) -> bool:
+        """Whether an erasure that is known says that this is left of an entry."""
+        known = self._erased.get(row.seq)
+        return known is not None and (known.digest, known.left) == (row.digest, left)
 
     def _each(self, ask: Callable[[Store], list[T]]) -> list[T]:
         return [x for store in self.forwards() for x in ask(store)]

@@ -49,6 +49,11 @@ class AuditReader:
         return self._chain.newest_store
 
     @property
+    def stores(self) -> builtins.list[Store]:
+        """What holds the entries, from the oldest to the newest."""
+        return self._chain.forwards()
+
+    @property
     def path(self) -> Path:
         """The file that is written to now; of a database its name."""
         return next(self._chain.backwards()).path

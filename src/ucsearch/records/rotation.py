@@ -51,15 +51,19 @@ def rotate(
     new = next_name(old)
     said = {"schema": ROTATION_SCHEMA, "kind": "rotation", "at": at.isoformat(), "by": by, "why": why}
     made: list[Rotated] = []
+    with AuditReader(old, timeout_s=timeout_s, single=True) as reader:
+        begun = opening(reader.store)
+        tree = Tree() if begun is None else Tree.resumed(begun["count"], begun["tree"])
+        seen = reader.count()
+        for _, known in reader.store.heads(seen):  # most of them now, while others may write
+            tree.add(bytes.fromhex(known))
 
     def build(count: int, head: str) -> None:
         if not _is_left_over(new):
             raise RecordError(f"{new}: there is a file already that holds entries of its own; move it away first")
         _remove(new)
         with AuditReader(old, timeout_s=timeout_s, single=True) as reader:
-            begun = opening(reader.store)
-            tree = Tree() if begun is None else Tree.resumed(begun["count"], begun["tree"])
-            for row in reader:
+            for row in reader.rows(seen + 1):
                 tree.add(bytes.fromhex(row.head))
             tree.add(bytes.fromhex(head))
             pins = {"previous": old.name, "count": count, "head": head, "tree": tree.peaks}

@@ -491,6 +491,7 @@ class SqliteStore:
 
     def replace(self, rows: Iterable[tuple[int, bytes]], blobs: Iterable[str]) -> None:
         with self._guarded() as connection:
+            connection.execute("PRAGMA secure_delete = ON")  # what goes is overwritten, not only let go
             for name in _LIFTED:
                 connection.execute(f"DROP TRIGGER {name}")
             bodies = [(body.decode("utf-8"), seq) for seq, body in rows]
@@ -525,6 +526,11 @@ class SqliteStore:
         Returns how many pages it holds, moved or not: it begins anew with the next commit where all were."""
         ((_, pages, _),) = self._all("PRAGMA wal_checkpoint(PASSIVE)")
         return max(0, int(pages))
+
+    def empty_wal(self) -> None:
+        """Move what the write-ahead log holds into the file and cut it to nothing; where somebody is in the way, a
+        later commit writes over it."""
+        self._all("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def settle(self) -> None:
         """Move what the write-ahead log holds into the file, so that the file alone is the log."""

@@ -1,5 +1,5 @@
-"""What is done beside the commits, in a thread of its own: checkpoints of the log as entries come, and copies of it on
-their schedule."""
+"""What is done beside the commits, in a thread of its own: checkpoints of the log as entries come, copies of it on
+their schedule, its next file when it is full, and the end of what is kept too long."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO
 
-from ucsearch.errors import RecordError
+from ucsearch.errors import RecordError, UCSearchError
+from ucsearch.planner.monitor.rotate import rotate_log
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import Entry
+from ucsearch.records.erasure import erase, older_than
 from ucsearch.records.log import AuditLog
+from ucsearch.records.log_chain import newest_file
+from ucsearch.records.reader import AuditReader
 from ucsearch.service.backups import copies_in, delete_older, name_at, taken_at
 from ucsearch.service.config import Config
 from ucsearch.service.notify import Notifier
@@ -29,7 +33,8 @@ _log = logging.getLogger("ucsearch.service")
 _STOP_S = 10.0
 _OLD_S = 3_600.0  # a checkpoint of this age is written anew where the log has gone on, however little
 _LOOK_S = 10.0  # between two looks at the schedule
-_AGAIN_H = 1.0  # after a copy that failed
+_AGAIN_H = 1.0  # after a copy or a rotation that failed
+_ERASE_H = 24.0
 
 
 class Upkeep:
@@ -38,6 +43,11 @@ class Upkeep:
     def __init__(self, config: Config, folder: Path, clock: Callable[[], datetime], notifier: Notifier) -> None:
         self._checkpoint, self._every = folder / config.store.checkpoint, config.store.checkpoint_every
         self._folder, self._backup, self._store = folder, config.backup, config.store.log
+        self._place = config.store.log if config.store.is_postgres else folder / config.store.log
+        self._file_entries, self._days = config.rotation.entries, config.retention.days
+        self._first = 0  # number of the file's first entry; 0 until it is looked up
+        self._next_erasure: datetime | None = None
+        self._next_rotation = 0.0  # time.monotonic(), after one that failed
         self._clock, self._notifier = clock, notifier
         self.count = 0  # entries of the log at the last checkpoint that was written
         self.written_at = 0.0  # time.monotonic() of it; 0 before the first
@@ -177,3 +187,37 @@ class Upkeep:
                 self._end_backup(code)
         elif self._backup_is_due():
             self._begin_backup()
+        try:
+            self._rotate()
+            self._erase()
+        except (UCSearchError, OSError) as error:
+            _log.error("the log is not tidied up: %s", error)
+
+    # Files and contents
+
+    def _rotate(self) -> None:
+        """Begin the log's next file where this one is full; the writer goes on there with its next commit."""
+        newest = self._newest
+        if not self._file_entries or newest is None or time.monotonic() < self._next_rotation:
+            return
+        if not self._first:
+            with AuditReader(newest_file(Path(self._place)), single=True) as reader:
+                self._first = reader.first()
+        if newest.seq - self._first + 1 < self._file_entries:
+            return
+        self._next_rotation, self._first = time.monotonic() + 3_600.0 * _AGAIN_H, 0
+        why = f"rotation.entries = {self._file_entries}"
+        made = rotate_log(self._place, at=self._clock(), by="service", why=why)
+        self._next_rotation = 0.0
+        _log.info("the log goes on in another file", extra={"fields": {"file": made.new.name, "after": made.entries}})
+
+    def _erase(self) -> None:
+        """Take away what was kept for longer than `retention.days`, once a day."""
+        now = self._clock()
+        if not self._days or (self._next_erasure is not None and now < self._next_erasure):
+            return
+        self._next_erasure = now + timedelta(hours=_ERASE_H)
+        why = f"retention.days = {self._days:g}"
+        done = erase(self._place, older_than(now - timedelta(days=self._days)), at=now, by="service", why=why)
+        if done.entries:
+            _log.info("contents erased", extra={"fields": done._asdict()})
