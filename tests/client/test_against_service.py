@@ -101,6 +101,40 @@ def test_remote_override_sees_what_stands(site: Any) -> None:
         assert f"what counts now is {action}" in done.output
 
 
+def test_what_the_rules_refuse_is_recorded_by_force_and_marked(site: Any) -> None:
+    from ucsearch.cli import app
+
+    url, tokens, _ = site
+    with Client(url, tokens["agent"]) as agent:
+        agent.decide("orders", [item("forced", order=97.0)])
+        words = ["remote", "override", "forced", "40", "--why", "for a test", "--url", url]
+        refused = CliRunner().invoke(app, words, env={"UCSEARCH_TOKEN": tokens["operator"]})
+        assert (refused.exit_code, "breaks the rules" in refused.output) == (2, True), refused.output
+        assert agent.series("forced")["effective"] is None
+        done = CliRunner().invoke(app, [*words, "--force"], env={"UCSEARCH_TOKEN": tokens["operator"]})
+        assert done.exit_code == 0, done.output
+        found = agent.series("forced")
+        assert (found["effective"], found["overrides"][0]["forced"]) == (40.0, True)
+
+
+def test_a_plan_is_armed_again_by_one_call(tmp_path: Path) -> None:
+    tokens = make_folder(tmp_path, '[server]\nbind = "127.0.0.1:0"\n' + WATCHED, RAMPED)
+    with (
+        embedded(open_service(tmp_path)) as url, Client(url, tokens["agent"]) as agent,
+        Client(url, tokens["admin"]) as admin,
+    ):  # fmt: skip
+        for n in range(40):
+            made = agent.decide("orders", [item("A"), item("B")])
+            when = START + timedelta(days=n - 60)
+            agent.outcomes([Outcome(a.id, 1e6, when) for a in made])
+            if admin.monitors("orders")["state"] == "tripped":
+                break
+        assert admin.rearm("orders", "it was a test", streams=["A"], accept=True).new
+        assert {s["series"] for s in admin.monitors("orders")["streams"] if s["state"] == "tripped"} == {"B"}
+        assert admin.rearm("orders", "it was a test", accept=True).new
+        assert admin.monitors("orders")["state"] == "armed"
+
+
 def test_remote_override_with_the_same_key_is_done_once(site: Any) -> None:
     from ucsearch.cli import app
 

@@ -26,6 +26,7 @@ from ucsearch.client import (
     outcomes_of,
 )  # fmt: skip
 from ucsearch.errors import InputError
+from ucsearch.service.schemas import OutcomesBody, OverrideBody, PauseBody, RearmBody
 
 httpx = pytest.importorskip("httpx")
 
@@ -226,10 +227,10 @@ def test_a_mistake_in_the_last_request_is_found_before_the_first_is_sent(run: An
 def test_overrides_outcomes_pauses_and_rearming(run: Any) -> None:
     service = Service(*[(201, {"ok": 1})] * 5, (200, {"items": []}))
     id = "a" * 64
-    run(service, lambda c: c.override(id, "order 5", "a truck broke down", key="k"))
+    run(service, lambda c: c.override(id, "order 5", "a truck broke down", force=True, key="k"))
     run(service, lambda c: c.override(id, None, "it runs again", expects="b" * 64))
     run(service, lambda c: c.pause("p", "stocktaking", until="2024-05-21T00:00:00Z"))
-    run(service, lambda c: c.rearm("p", "new model", series="A", accept=True))
+    run(service, lambda c: c.rearm("p", "new model", streams=["A"], accept=True))
     run(service, lambda c: c.rearm("p", "new model"))
     (receipt,) = run(service, lambda c: c.outcomes([Outcome(id, 7, NOW, taken=5)]))
     assert [r.url.raw_path.decode() for r in service.seen] == [
@@ -237,13 +238,16 @@ def test_overrides_outcomes_pauses_and_rearming(run: Any) -> None:
         "/v1/monitors/p/rearm", "/v1/outcomes",
     ]  # fmt: skip
     assert service.bodies == [
-        {"action": "order 5", "why": "a truck broke down", "expects": id},
+        {"action": "order 5", "why": "a truck broke down", "expects": id, "force": True},
         {"action": None, "why": "it runs again", "expects": "b" * 64},
         {"why": "stocktaking", "until": "2024-05-21T00:00:00Z"},
-        {"why": "new model", "series": "A", "accept": True},
+        {"why": "new model", "streams": ["A"], "accept": True},
         {"why": "new model"},
         {"items": [{"decision": id, "step": 1, "value": 7.0, "observed_at": NOW.isoformat(), "taken": 5.0}]},
     ]
+    kinds = (OverrideBody, OverrideBody, PauseBody, RearmBody, RearmBody, OutcomesBody)
+    for kind, body in zip(kinds, service.bodies, strict=True):  # the service takes them
+        kind.model_validate_json(json.dumps(body), strict=True)
     assert not receipt.new  # 200: all of it was known
     assert len(set(service.keys)) == 6
 

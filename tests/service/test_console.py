@@ -299,6 +299,26 @@ def test_from_hold_to_an_action(tmp_path: Path) -> None:
     go(test, tmp_path)
 
 
+def test_what_the_rules_refuse_is_recorded_only_when_a_person_insists(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client) -> None:
+        await person.login("operator")
+        path = f"/console/decisions/{await id_of(client, 'on hold')}/override"
+        given = {"choice": "other", "other": "40", "why": "the open order was placed by hand"}
+        assert 'name="force"' not in (await person.look(path)).text
+        refused = await person.send(path, path, **given)
+        assert (refused.status_code, 'name="force"' in refused.text) == (422, True)
+        confirm = await person.send(path, path, force="yes", **given)
+        assert "Against the rules:" in confirm.text
+        assert (await client.get("/v1/series/on%20hold")).json()["effective"] is None
+        done = await person.http.post(path, data=form_of(confirm.text, path), headers=ORIGIN)
+        assert done.status_code == 303
+        assert '<span class="tag bad">forced</span>' in (await person.look(done.headers["location"])).text
+        found = (await client.get("/v1/series/on%20hold")).json()
+        assert (found["effective"], found["overrides"][0]["forced"]) == (40.0, True)
+
+    go(test, tmp_path)
+
+
 def test_an_offered_action_is_taken(tmp_path: Path) -> None:
     async def test(person: Person, client: Client) -> None:
         await person.login("operator")

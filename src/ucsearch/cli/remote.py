@@ -119,6 +119,9 @@ def override(
         str | None, typer.Option("--plan", help="The plan, where several decide a series of that name.")
     ] = None,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Record it although the rules refuse it; it is marked as forced.")
+    ] = False,
     url: UrlOption = LOCAL,
     token_file: TokenOption = None,
     key: KeyOption = None,
@@ -134,7 +137,7 @@ def override(
             raise InputError("ACTION", repr(action), "an action, or --withdraw without one")
         seen = client.series(series, plan)
         taken: float | str | None = None if action is None else _action(action)
-        _override(client, seen, taken, why, key)
+        _override(client, seen, taken, why, force, key)
         found = client.series(series, plan)
         label = found.get("effective_label") or ""
         counts = "nothing" if found["effective"] is None else f"{found['effective']} {label}".strip()
@@ -190,14 +193,16 @@ def _outcome(where: str, row: Mapping[str, Any], observed_at: str | None) -> Out
     return Outcome(str(row["decision"]), row["value"], str(seen), 1 if step is None else int(step), taken)
 
 
-def _override(client: Client, seen: Mapping[str, Any], action: float | str | None, why: str, key: str | None) -> None:
+def _override(
+    client: Client, seen: Mapping[str, Any], action: float | str | None, why: str, force: bool, key: str | None
+) -> None:  # fmt: skip
     """Of the newest decision. The same command with the same key again would expect its own override, which is another
     body: what it can have expected the first time is tried. Under a used key nothing new is recorded."""
     from ucsearch.client import ServiceProblem
 
     decision, expects = seen["newest"]["id"], seen.get("expects")
     try:
-        client.override(decision, action, why, expects=expects, key=key)
+        client.override(decision, action, why, expects=expects, force=force, key=key)
         return
     except ServiceProblem as error:
         if key is None or error.code != "key_reused":
@@ -205,7 +210,7 @@ def _override(client: Client, seen: Mapping[str, Any], action: float | str | Non
         problem = error
     for earlier in [decision, *(o["id"] for o in seen.get("overrides", ()))]:
         try:
-            client.override(decision, action, why, expects=earlier, key=key)
+            client.override(decision, action, why, expects=earlier, force=force, key=key)
             return
         except ServiceProblem as error:
             if error.code != "key_reused":

@@ -73,11 +73,12 @@ class AsyncClient(Base):
 
     async def override(
         self, decision: str, action: float | str | None, why: str, *, expects: str | None = None,
-        key: str | None = None,
+        force: bool = False, key: str | None = None,
     ) -> Receipt:  # fmt: skip
         """A person's `action` (a number or label; None withdraws) in place of the newest decision's of a series.
-        `expects` is what you have seen of the series (`series(name)["expects"]`); the decision itself by default."""
-        return await self.send(exchanges.override(decision, action, why, expects, key or self.new_key()))
+        `expects` is what you have seen of the series (`series(name)["expects"]`); the decision itself by default.
+        `force` records what the rules refuse; it is marked as forced."""
+        return await self.send(exchanges.override(decision, action, why, expects, force, key or self.new_key()))
 
     async def outcomes(self, items: Sequence[Outcome], *, key: str | None = None) -> tuple[Receipt, ...]:
         """Report what came, one receipt per request."""
@@ -100,11 +101,18 @@ class AsyncClient(Base):
         return await self.send(exchanges.resume(plan, why, key or self.new_key()))
 
     async def rearm(
-        self, plan: str, why: str, *, series: str | None = None, accept: bool = False, key: str | None = None
+        self,
+        plan: str,
+        why: str,
+        *,
+        streams: Sequence[str] | None = None,
+        accept: bool = False,
+        key: str | None = None,
     ) -> Receipt:
-        """Start a tripped stream anew: a series, or without one the pool of all. The service asks that the forecasts'
-        model has changed since; `accept=True` re-arms the same one, on your word."""
-        return await self.send(exchanges.rearm(plan, why, series, accept, key or self.new_key()))
+        """Start tripped streams anew: these series ("" is all together), or without `streams` all that have tripped.
+        The service asks that the forecasts' model has changed since; `accept=True` re-arms the same one, on your
+        word."""
+        return await self.send(exchanges.rearm(plan, why, streams, accept, key or self.new_key()))
 
     async def decisions(self, **query: Any) -> AsyncIterator[Mapping[str, Any]]:
         """Decisions, newest first, page by page; filters: plan, series, outcome, reason, kind, before, limit."""

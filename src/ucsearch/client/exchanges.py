@@ -163,11 +163,15 @@ def decide(plan: str, items: Sequence[Mapping[str, Any]], key: str) -> Exchange[
     return _post(f"/v1/plans/{_part(plan)}/decisions", {"items": list(items)}, key, partial(_answers, names), names)
 
 
-def override(decision: str, action: float | str | None, why: str, expects: str | None, key: str) -> Exchange[Receipt]:
+def override(
+    decision: str, action: float | str | None, why: str, expects: str | None, force: bool, key: str
+) -> Exchange[Receipt]:
     number = action if action is None or isinstance(action, str) else sent(action, "action")
     if number is None and action is not None:  # null would withdraw what stands
         raise InputError("action", "nothing (NaN)", "a number, a label, or None to withdraw")
     content = {"action": number, "why": why, "expects": expects or decision}
+    if force:
+        content["force"] = True
     return _post(f"/v1/decisions/{_part(decision)}/override", content, key, _receipt)
 
 
@@ -186,8 +190,8 @@ def resume(plan: str, why: str, key: str) -> Exchange[Receipt]:
     return _post(f"/v1/plans/{_part(plan)}/resume", {"why": why}, key, _receipt)
 
 
-def rearm(plan: str, why: str, series: str | None, accept: bool, key: str) -> Exchange[Receipt]:
-    content: dict[str, Any] = {"why": why} if series is None else {"why": why, "series": series}
+def rearm(plan: str, why: str, streams: Sequence[str] | None, accept: bool, key: str) -> Exchange[Receipt]:
+    content: dict[str, Any] = {"why": why} if streams is None else {"why": why, "streams": list(streams)}
     if accept:
         content["accept"] = True
     return _post(f"/v1/monitors/{_part(plan)}/rearm", content, key, _receipt)

@@ -208,7 +208,8 @@ def _overridden(log: AuditReader, rows: Sequence[Row]) -> Overridden:
     effective = own["outcome"]["action"] if record["action"] is None else record["action"]
     return Overridden(
         row.id, row.seq, row.head, record["overrides"], record["series"], record["action"], record["label"],
-        record["off_grid"], record["who"], record["at"], effective, order_of(own, effective),
+        record["off_grid"], record.get("forced", False), record["who"], record["at"], effective,
+        order_of(own, effective),
     )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def _override_views(record: Mapping[str, Any], rows: Sequence[Row]) -> tuple[Ove
     return tuple(
         OverrideView(
             row.id, row.seq, o["who"], o["why"], o["at"], o["action"], o.get("label", ""), o.get("off_grid", False),
-            order_of(record, o["action"]),
+            o.get("forced", False), order_of(record, o["action"]),
         )
         for row, o in ((row, row.record) for row in rows)
     )  # fmt: skip

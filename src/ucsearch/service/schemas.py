@@ -195,6 +195,7 @@ class OverrideView:
     action: Figure  # null: withdrawn
     label: str
     off_grid: bool
+    forced: bool  # the rules refuse it, or it is off the unit
     order: float | None  # units, where they differ from the action
 
 
@@ -456,6 +457,7 @@ class Overridden:
     action: Figure
     label: str
     off_grid: bool
+    forced: bool  # the rules refuse it, or it is off the unit
     who: str
     at: str
     effective: Figure

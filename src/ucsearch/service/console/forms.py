@@ -129,7 +129,7 @@ async def logout(request: Request, session: Session) -> Response:
 
 async def _override_page(
     request: Request, session: Session, id: str, *, problem: str = "", fields: Mapping[str, str] | None = None,
-    status: int = 200,
+    status: int = 200, may_force: bool = False,
 ) -> Response:  # fmt: skip
     service = service_of(request)
     view = await service.read(queries.decision, id, session.scope)
@@ -139,6 +139,7 @@ async def _override_page(
     given = dict(fields or {})
     return render(
         request, session, "override", status=status, view=view, problem=problem, given=given, key=new_key(),
+        may_force=may_force,
         options=presenters.options(view.record, feasible, orders, view.line.effective), expects=view.expects,
         allowed=len(feasible), unit=presenters.action_unit(view.record, service.plans.get(view.line.plan)),
         ranges=() if feasible else presenters.ranges(view.record, service.task_of(view.record)),
@@ -163,12 +164,15 @@ async def override(request: Request, session: Session) -> Response:
     try:
         action = _chosen(service, view, fields)
         why = actions.reason_of(fields.get("why", ""))
-        body: OverrideBody = _read(OverrideBody, action=action, why=why, expects=fields.get("expects", ""))
-        judged = judge(view.record, service.task_of(view.record), action)
+        force = fields.get("force") == "yes"
+        body: OverrideBody = _read(OverrideBody, action=action, why=why, expects=fields.get("expects", ""), force=force)
+        judged = judge(view.record, service.task_of(view.record), action, force=force)
     except Problem as error:
         return await _override_page(request, session, id, problem=error.detail, fields=fields, status=422)
     except NotAllowed as error:
-        return await _override_page(request, session, id, problem=sentence_of(error.problem), fields=fields, status=422)
+        return await _override_page(
+            request, session, id, problem=sentence_of(error.problem), fields=fields, status=422, may_force=True
+        )
     except (RecordError, InputError) as error:
         return await _override_page(request, session, id, problem=sentence_of(error), fields=fields, status=422)
     if fields.get("step") != "record":
