@@ -60,7 +60,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
         async def work() -> dict[str, str]:
             async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-                client = Client(service, tokens, http)
+                client = Client(service, tokens, http, http)
                 await fill(client)
                 return {name: await id_of(client, name) for name in ("on hold", "fine", EVIL, DRIFTS)}
 

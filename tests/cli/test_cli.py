@@ -64,7 +64,7 @@ def test_all_commands_are_there() -> None:
     expected += "remote decide, remote override, remote outcomes; evidence verify; cache dir, cache warm, cache clear; "
     expected += "data list, data get, data check; "
     expected += "log list, log show, log verify, log export, log checkpoint, log override, "
-    expected += "log keygen, log rotate, log backup, log restore, log copy, log prove, log verify-proof; "
+    expected += "log keygen, log rotate, log erase, log backup, log restore, log copy, log prove, log verify-proof; "
     expected += "job plan, job run, job seal; "
     expected += "service init, service demo, service check, service run, service arm, service backup, service drill, "
     expected += "service token add, service token list, service token revoke"
