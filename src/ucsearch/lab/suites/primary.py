@@ -1,0 +1,275 @@
+"""Value gate 2: one primary question a suite, its interval by clusters, its power before the look, a verdict in a word.
+
+The unit is the cluster, the largest group that shares demand or limits, with its deltas averaged; families are fixed
+strata of equal weight. A delta is scale-free and above 0 where the judged policy is better. Everything fails closed:
+too few clusters, or a figure that is not finite, gives a bound of minus infinity and a power of 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ucsearch.errors import InputError
+from ucsearch.replay.statistics import LEVEL, RESAMPLES, draws, mean
+from ucsearch.student import chi_square_quantile, noncentral_t_above, student_cdf, student_quantile
+
+__all__ = [
+    "LEAST_POWER",
+    "MARGIN",
+    "Answer",
+    "Endpoint",
+    "Estimate",
+    "Family",
+    "answer",
+    "estimate",
+    "families_of",
+    "holm",
+    "power",
+    "rivals",
+    "sign_flip",
+]
+
+Endpoint = Literal["superior", "as good"]
+Verdict = Literal["shown", "not shown", "behind", "not sized"]
+Deltas = Mapping[str, Sequence[float]]  # by family one value a cluster
+
+MARGIN = 0.01  # of a scale-free delta, a cost ratio of 1.02: what "as good" tolerates, and a family that is named
+LEAST_POWER = 0.8
+LEAST_FREEDOM = 6  # degrees of freedom of a bound
+_UNEQUAL = 4.0  # times that the largest family variance may be the smallest
+_LEAST_UNEQUAL = 4  # clusters a family for variances of its own
+_LEAST_BOOTSTRAP = 8  # clusters a family for a bootstrap-t beside Student's
+_CLOSE = 0.2  # one-sided p above which validation cannot tell two rules apart
+_MOST_RIVALS = 3
+_PESSIMISM = 0.2  # of the chi-square distribution: validation's spread may have come out small
+_ENUMERATED = 14  # clusters up to which all signs are tried
+_FLIPS = 9999
+
+
+class Estimate(NamedTuple):
+    """Of the mean delta over families."""
+
+    mean: float
+    error: float  # its standard error
+    freedom: float  # degrees of freedom; a fraction where variances differ
+    lower: float  # one-sided 97.5 % bounds
+    upper: float
+    spread: float  # pooled standard deviation of a cluster within its family
+    method: str  # pooled, by family, or with bootstrap-t
+
+
+class Family(NamedTuple):
+    """One stratum beside the primary question."""
+
+    name: str
+    clusters: int
+    mean: float
+    behind: bool  # its mean is below minus the margin
+    shown_worse: bool  # and the interval does not reach 0
+
+
+class Answer(NamedTuple):
+    """What the gate says of the primary question."""
+
+    verdict: Verdict
+    endpoint: Endpoint
+    estimate: Estimate
+    power: float
+    families: tuple[Family, ...]
+    why: tuple[str, ...]  # conditions that do not hold, in words
+    sign_flip: float  # p-value over clusters; beside, not deciding
+
+
+def estimate(deltas: Deltas, key: int = 0) -> Estimate:
+    """Mean over families of the cluster deltas, with its bound: Student's with the pooled variance within families;
+    with each family's own variance (Welch, Satterthwaite) where they differ by a factor of more than 4 and every family
+    has 4 clusters; the smaller of it and bootstrap-t within families where every family has 8. `key` is for the
+    bootstrap's draws."""
+    groups = [[float(x) for x in deltas[name]] for name in sorted(deltas)]
+    sizes = [len(group) for group in groups]
+    centre = mean([mean(group) for group in groups]) if groups and all(sizes) else math.nan
+    nothing = Estimate(centre, math.inf, 0.0, -math.inf, math.inf, math.inf, "none")
+    if not groups or not all(sizes) or not all(math.isfinite(x) for group in groups for x in group):
+        return nothing
+    squares = [math.fsum((x - mean(group)) ** 2 for x in group) for group in groups]
+    freedom = float(sum(sizes) - len(sizes))
+    if freedom < 1.0:
+        return nothing
+    pooled = math.sqrt(math.fsum(squares) / freedom)
+    count = len(groups)
+    error, method = pooled / count * math.sqrt(math.fsum(1.0 / g for g in sizes)), "pooled"
+    if min(sizes) >= _LEAST_UNEQUAL:
+        variances = [total / (size - 1) for total, size in zip(squares, sizes, strict=True)]
+        if max(variances) > _UNEQUAL * min(variances):
+            own = [v / g for v, g in zip(variances, sizes, strict=True)]
+            error, method = math.sqrt(math.fsum(own)) / count, "by family"
+            below = math.fsum(v * v / (g - 1) for v, g in zip(own, sizes, strict=True))
+            freedom = math.fsum(own) ** 2 / below
+    if freedom < LEAST_FREEDOM:
+        return nothing._replace(error=error, freedom=freedom, spread=pooled)
+    reach = student_quantile(LEVEL, freedom) * error
+    lower, upper = centre - reach, centre + reach
+    if min(sizes) >= _LEAST_BOOTSTRAP:
+        low, high = _bootstrap(groups, centre, error, key)
+        if low < lower or high > upper:
+            method = f"{method}, with bootstrap-t"
+        lower, upper = min(lower, low), max(upper, high)
+    return Estimate(centre, error, freedom, lower, upper, pooled, method)
+
+
+def _bootstrap(groups: Sequence[Sequence[float]], centre: float, error: float, key: int) -> tuple[float, float]:
+    """Bootstrap-t bounds: every family's clusters drawn again, the pooled error of each resample."""
+    sums = np.zeros(RESAMPLES)
+    squares = np.zeros(RESAMPLES)
+    for number, group in enumerate(groups):
+        drawn = np.asarray(group)[draws(key + number, len(group), RESAMPLES)]
+        middle = drawn.mean(axis=0)
+        sums += middle
+        squares += ((drawn - middle) ** 2).sum(axis=0)
+    sizes = [len(group) for group in groups]
+    freedom = sum(sizes) - len(sizes)
+    errors = np.sqrt(squares / freedom) / len(groups) * math.sqrt(math.fsum(1.0 / g for g in sizes))
+    gap = sums / len(groups) - centre
+    ratios = np.full(RESAMPLES, math.inf)
+    np.divide(gap, errors, out=ratios, where=errors > 0.0)
+    ratios[(errors == 0.0) & (gap < 0.0)] = -math.inf
+    ordered = np.sort(ratios)
+    top = min(math.ceil(LEVEL * (RESAMPLES + 1) - 1e-9), RESAMPLES) - 1
+    return centre - float(ordered[top]) * error, centre - float(ordered[RESAMPLES - 1 - top]) * error
+
+
+def families_of(deltas: Deltas, found: Estimate, margin: float = MARGIN) -> tuple[Family, ...]:
+    """Every family with its mean, and whether it is shown to be worse by more than the margin."""
+    rows = []
+    for name in sorted(deltas):
+        values = [float(x) for x in deltas[name]]
+        middle = mean(values)
+        level = 1.0 - 0.05 / len(deltas)
+        behind = not middle >= -margin
+        shown = False
+        if behind and math.isfinite(middle) and found.freedom >= 1.0 and math.isfinite(found.spread):
+            shown = middle + student_quantile(level, found.freedom) * found.spread / math.sqrt(len(values)) < 0.0
+        rows.append(Family(name, len(values), middle, behind, shown))
+    return tuple(rows)
+
+
+def power(
+    validation: Deltas, clusters: Mapping[str, int], endpoint: Endpoint, delta: float, margin: float = MARGIN
+) -> float:
+    """Probability that the bound passes on a test with so many `clusters` a family if the true delta is `delta` (for
+    "as good" it is 0, `margin` above the limit). The spread is validation's, enlarged for having been estimated."""
+    if not delta > 0.0:
+        raise InputError("delta", delta, "above 0: what the card expects")
+    seen = [[float(x) for x in validation[name]] for name in sorted(validation)]
+    sizes = [int(clusters[name]) for name in sorted(validation)]
+    known = sum(len(group) for group in seen) - len(seen)
+    finite = all(math.isfinite(x) for group in seen for x in group)
+    freedom = sum(sizes) - len(sizes)
+    if not seen or known < 1 or not finite or min(sizes, default=0) < 1 or freedom < LEAST_FREEDOM:
+        return 0.0
+    spread = math.sqrt(math.fsum((x - mean(g)) ** 2 for g in seen for x in g) / known)
+    spread *= math.sqrt(known / chi_square_quantile(_PESSIMISM, known))
+    error = spread / len(sizes) * math.sqrt(math.fsum(1.0 / g for g in sizes))
+    above = margin if endpoint == "as good" else delta
+    if error == 0.0:
+        return 1.0
+    return noncentral_t_above(student_quantile(LEVEL, freedom), freedom, above / error)
+
+
+def rivals(costs: Mapping[str, Sequence[float]]) -> list[str]:
+    """The rules that the judged policy is held against, from validation: the cheapest by total cost over the same
+    clusters, and at most two more that a paired t-test cannot tell from it (one-sided p above 0.2)."""
+    known = {name: list(map(float, values)) for name, values in costs.items()}
+    if not known or len({len(values) for values in known.values()}) != 1:
+        raise InputError("costs", sorted(known), "at least one rule, all over the same clusters")
+    whole = [name for name, values in known.items() if all(map(math.isfinite, values))]
+    if not whole:
+        raise InputError("costs", sorted(known), "finite costs of at least one rule")
+    ranked = sorted(whole, key=lambda name: (math.fsum(known[name]), name))
+    first = ranked[0]
+    close = [name for name in ranked[1:] if _dearer(known[name], known[first]) > _CLOSE]
+    return [first, *close[: _MOST_RIVALS - 1]]
+
+
+def _dearer(costs: Sequence[float], least: Sequence[float]) -> float:
+    """One-sided p-value that `costs` are not above `least`; 1 where it cannot be told."""
+    gaps = [a - b for a, b in zip(costs, least, strict=True)]
+    count = len(gaps)
+    if count < 3:
+        return 1.0
+    middle = mean(gaps)
+    error = math.sqrt(math.fsum((x - middle) ** 2 for x in gaps) / (count - 1) / count)
+    if error == 0.0:
+        return 0.0 if middle > 0.0 else 1.0
+    return 1.0 - student_cdf(middle / error, count - 1)
+
+
+def holm(p_values: Mapping[str, float], level: float = 0.05) -> dict[str, bool]:
+    """Which of several hypotheses are rejected, by Holm's step-down correction."""
+    rejected: dict[str, bool] = {}
+    going = True
+    for rank, name in enumerate(sorted(p_values, key=lambda n: (p_values[n], n))):
+        going = going and p_values[name] <= level / (len(p_values) - rank)
+        rejected[name] = going
+    return rejected
+
+
+def sign_flip(deltas: Deltas, key: int = 0) -> float:
+    """One-sided p-value that the mean over families is not above 0, by flipping the signs of clusters: all of them up
+    to 14 clusters, else 9,999 draws under `key`."""
+    names = sorted(deltas)
+    values = np.array([x / len(deltas[name]) / len(names) for name in names for x in deltas[name]], np.float64)
+    if not values.size or not np.isfinite(values).all():
+        return 1.0
+    observed = math.fsum(values.tolist())
+    slack = 1e-12 * math.fsum(np.abs(values).tolist())
+    if len(values) <= _ENUMERATED:
+        signs = np.array(list(itertools.product((1.0, -1.0), repeat=len(values))))
+        return float((signs @ values >= observed - slack).mean())
+    raw = np.random.Philox(key=key).random_raw(_FLIPS * len(values))
+    signs = np.where(raw >> np.uint64(63), -1.0, 1.0).reshape(_FLIPS, len(values))
+    return float((1 + int((signs @ values >= observed - slack).sum())) / (_FLIPS + 1))
+
+
+def answer(
+    deltas: Mapping[str, Deltas], endpoint: Endpoint, sized: float, *, certified: float, violations: float,
+    first_look: bool, margin: float = MARGIN, key: int = 0,
+) -> Answer:  # fmt: skip
+    """The verdict on the primary question: `deltas` by rival, all of which must pass. `sized` is the power before the
+    look, `certified` the share of proved decisions, `violations` of the rules."""
+    if not deltas:
+        raise InputError("deltas", "none", "at least one rival")
+    floor = -margin if endpoint == "as good" else 0.0
+    found = {name: estimate(one, key + i) for i, (name, one) in enumerate(deltas.items())}
+    # The rival with the least bound speaks for all.
+    hardest = min(found, key=lambda name: (found[name].lower, name))
+    worst, strata = found[hardest], families_of(deltas[hardest], found[hardest], margin)
+    beside = sign_flip(deltas[hardest], key)
+    made = Answer("not sized", endpoint, worst, sized, strata, (), beside)
+    if not sized >= LEAST_POWER or not worst.freedom >= LEAST_FREEDOM:
+        return made._replace(why=(f"power {sized:.2f}, at least {LEAST_POWER:g} is asked for",))
+    why = []
+    if not worst.lower > floor:
+        why.append(f"against {hardest} the lower bound {worst.lower:+.4f} is not above {floor:+.2f}")
+    worse = {
+        f"{family.name} (against {name})"
+        for name, one in deltas.items()
+        for family in families_of(one, found[name], margin)
+        if family.shown_worse
+    }
+    why += [f"{name} is shown to be worse" for name in sorted(worse)]
+    if not certified >= 0.95:
+        why.append(f"{100.0 * certified:.1f} % of decisions are proved, 95 % are asked for")
+    if violations != 0.0:
+        why.append(f"{violations:g} violations of the rules")
+    if not first_look:
+        why.append("a second look: these windows were opened before")
+    verdict: Verdict = "not shown" if why else "shown"
+    if worst.upper < 0.0:
+        verdict = "behind"
+    return made._replace(verdict=verdict, why=tuple(why))
