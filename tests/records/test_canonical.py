@@ -183,15 +183,6 @@ def test_subclasses_are_written_as_their_base() -> None:
     assert canonical({Outcome.HOLD: Level.HIGH, "x": Outcome.HOLD}) == b'{"HOLD":3,"x":"HOLD"}'
 
 
-def test_many_different_objects() -> None:
-    for size in range(3000):  # more key sets than are remembered
-        assert canonical({f"k{size}": 1, "a": 2}) == f'{{"a":2,"k{size}":1}}'.encode()
-    wide = {f"k{i:03d}": i for i in range(200)}
-    assert (
-        canonical(dict(reversed(wide.items()))) == canonical(wide) == json.dumps(wide, separators=(",", ":")).encode()
-    )
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -226,9 +217,10 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 
 
 def test_integers_up_to_the_limit() -> None:
-    assert canonical([MAX_INT, -MAX_INT]) == b"[9007199254740992,-9007199254740992]"
-    assert loads("[9007199254740992,-9007199254740992]") == [MAX_INT, -MAX_INT]
-    assert type(loads("9007199254740993")) is float
+    assert canonical([MAX_INT, -MAX_INT]) == b"[9007199254740991,-9007199254740991]"
+    assert loads("[9007199254740991,-9007199254740991]") == [MAX_INT, -MAX_INT]
+    assert canonical(loads("9007199254740992")) == b"9007199254740992"
+    assert type(loads("9007199254740992")) is float
 
 
 @pytest.mark.parametrize(
@@ -285,7 +277,8 @@ def test_order_of_members_does_not_matter(value: dict[str, int], rng: random.Ran
     [
         (math.inf, "inf"),
         (-math.inf, "-inf"),
-        (2**53, 2**53),
+        (2**53 - 1, 2**53 - 1),
+        (2**53, "9007199254740992"),
         (2**53 + 1, "9007199254740993"),
         (-(2**70), "-1180591620717411303424"),
         (1.5, 1.5),
@@ -321,7 +314,7 @@ def test_what_is_no_number_is_refused(x: Any) -> None:
         "+inf",
         "12",
         "007",
-        "9007199254740992",
+        "9007199254740991",
         "1e30",
         "",
         " inf",

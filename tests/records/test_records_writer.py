@@ -1,4 +1,4 @@
-"""Records written fast are, byte for byte, those of `decision_record`."""
+"""Records of panels: each window as `decision_record` says it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from ucsearch import records
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.errors import RecordError
 from ucsearch.planner.recorded.explain import retell
-from ucsearch.records import AuditLog, Request, log, writer
+from ucsearch.records import AuditLog, Request, log
 from ucsearch.records.canonical import seal_bytes
-from ucsearch.records.entries import Under
-from ucsearch.records.record import decision_record
-from ucsearch.records.writer import decision_body, panel_bodies
+from ucsearch.records.entries import Under, blob_refs
+from ucsearch.records.record import decision_record, panel_bodies
 from ucsearch.tasks import LeadTimeInventory
 
 CONFIG = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 4.0, 8.0), unit_cost=0.5, ramp=4.0, capacity=24.0)
@@ -56,24 +55,20 @@ PANELS = {
 
 
 @pytest.mark.parametrize("name", PANELS)
-def test_equal_in_every_byte(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_window_is_its_own_record(name: str) -> None:
     panel = PANELS[name]()
     series = [f"SKU-{w} é" for w in range(len(panel))]
-    expected = [decision_record(panel[w], series=series[w], where="a:b") for w in range(len(panel))]
-    slow: list[str] = []
-    compare = writer.decision_body
-
-    def counted(*arguments: Any) -> Any:
-        slow.append(arguments[1])
-        return compare(*arguments)
-
-    monkeypatch.setattr(writer, "decision_body", counted)
-    made = panel_bodies(panel, series, "a:b")
-    for body, (record, blobs) in zip(made, expected, strict=True):
+    under = Under('a "plan"', "2024-05-03")
+    for w, body in zip(
+        [*range(len(panel))][::-1],
+        panel_bodies(panel, series[::-1], "a:b", windows=[*range(len(panel))][::-1], under=under),
+        strict=True,
+    ):
+        record, blobs = decision_record(panel[w], series=series[w], where="a:b", under=under)
+        assert (record["plan"], record["valid_until"], record["series"]) == ('a "plan"', "2024-05-03", series[w])
         assert (body.id, body.body) == seal_bytes(record)
         assert body.blobs == blobs
-        assert set(body.refs) == set(blobs)
-    assert len(slow) == len(set(panel.outcome.tolist()))  # one comparison per outcome, the rest the fast way
+        assert set(body.refs) == set(blobs) == set(blob_refs(body.body))
 
 
 @pytest.mark.parametrize("doubted", [(0,), (5,), (0, 5)])
@@ -89,55 +84,6 @@ def test_all_outcomes_are_among_them() -> None:
     assert seen == {"RELEASED", "FALLBACK", "HOLD"}
 
 
-def test_the_slow_way_is_taken_when_the_fast_one_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    panel = PANELS["released"]()
-    series = [str(w) for w in range(len(panel))]
-    monkeypatch.setattr(writer, "list_text", lambda values: "[]")
-    for body, w in zip(panel_bodies(panel, series, ""), range(len(panel)), strict=True):
-        assert body.body == seal_bytes(decision_record(panel[w], series=series[w])[0])[1]
-
-
-@pytest.mark.parametrize("size", [1, 5])
-def test_writers_that_are_kept_write_other_panels_and_times_alike(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    panels = {name: PANELS[name]() for name in PANELS}
-    later = {n: replace(p, now="2024-05-02T00:00:00+00:00") for n, p in panels.items()}
-    kept, compare, slow = writer.Writers(), writer.decision_body, list[str]()
-
-    def counted(*arguments: Any) -> Any:
-        slow.append(arguments[1])
-        return compare(*arguments)
-
-    monkeypatch.setattr(writer, "decision_body", counted)
-    for turn, (given, until) in enumerate([(panels, "2024-05-03"), (later, "2024-05-04"), (panels, "2024-05-05")]):
-        slow.clear()
-        for name, panel in given.items():
-            for lo in range(0, len(panel), size):
-                windows = range(lo, min(lo + size, len(panel)))
-                series, under = [f"{name} {w}" for w in windows], Under('a "plan"', until)
-                made = panel_bodies(panel, series, "a:b", windows=windows, under=under, writers=kept)
-                for w, text, body in zip(windows, series, made, strict=True):
-                    record, blobs = decision_record(panel[w], series=text, where="a:b", under=under)
-                    assert (body.id, body.body) == seal_bytes(record)
-                    assert body.blobs == blobs
-                    told = body.told or {}
-                    assert told["gate"]["now"] == record["gate"]["now"]
-                    assert {k: told[k] for k in ("plan", "valid_until", "kind", "id", "series", "outcome")} == {
-                        k: record[k] for k in ("plan", "valid_until", "kind", "id", "series", "outcome")
-                    }
-        assert bool(slow) is (turn == 0)  # what was compared once is the same text ever after
-
-
-def test_a_kept_writer_that_is_found_wrong_later_is_not_believed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    panel, kept = PANELS["released"](), writer.Writers()
-    series = [str(w) for w in range(len(panel))]
-    monkeypatch.setattr(writer, "_COMPARE_EACH", len(panel) + 2)
-    panel_bodies(panel, series, writers=kept)
-    monkeypatch.setattr(writer, "list_text", lambda values: "[]")
-    for _ in range(2):
-        for body, w in zip(panel_bodies(panel, series, writers=kept)[2:], range(2, len(panel)), strict=True):
-            assert body.body == seal_bytes(decision_record(panel[w], series=series[w])[0])[1]
-
-
 def test_requests_are_in_the_bytes_too() -> None:
     panel = PANELS["fallback"]()
     series = [str(w) for w in range(len(panel))]
@@ -151,7 +97,7 @@ def test_requests_are_in_the_bytes_too() -> None:
         panel_bodies(panel, series, "", requests=requests[:3])
 
 
-def test_the_log_writes_panels_the_fast_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_writes_panels_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = PANELS["released"]()
     series = [str(w) for w in range(len(panel))]
     made = panel_bodies(panel, series, "a:b")
@@ -188,7 +134,7 @@ def test_sentences_of_other_modes(mode: Any) -> None:
     assert ("against every policy on this grid" in decision.sentence) is (mode == "closed")
 
 
-def test_closed_panels_with_a_unit_per_window_and_trees_are_written_alike() -> None:
+def test_closed_panels_with_a_unit_per_window_and_trees_are_recorded() -> None:
     inventory = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 2.0, 4.0), merge_arrivals=True)
     members = np.random.default_rng(3).poisson(2.0, (3, 8, 3)).astype(float)
     traces = [uc.Trace.from_members(members).on_lattice([1.0, 2.0, 0.5])]
@@ -201,9 +147,9 @@ def test_closed_panels_with_a_unit_per_window_and_trees_are_written_alike() -> N
         )
         names = [f"S{w}" for w in range(trace.windows)]
         for w, body in enumerate(panel_bodies(panel, names)):
-            slow = decision_body(panel[w], names[w])
-            assert (body.id, body.body, body.refs) == (slow.id, slow.body, slow.refs)
-            assert set(body.refs) == set(body.blobs)
+            record, blobs = decision_record(panel[w], series=names[w])
+            assert (body.id, body.body) == seal_bytes(record)
+            assert set(body.refs) == set(body.blobs) == set(blobs)
 
 
 PRICE = 2.0
@@ -227,19 +173,3 @@ def test_what_was_decided_by_other_rules_is_not_recorded(monkeypatch: pytest.Mon
             write()
     monkeypatch.undo()
     assert len(panel_bodies(panel, ["A", "B"])) == 2
-
-
-def test_kept_writers_name_the_rules_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They wrote the hash of the rules of the first panel into records of all later ones."""
-    task, kept = replace(tank, reward=priced), writer.Writers()
-    traces = uc.Trace.from_members(np.full((3, 3, 2), 4.0))
-    policy, gate = uc.Exact(depth=2), uc.Gate()
-
-    def hashes() -> set[str]:
-        states = [Tank(1.0), Tank(3.0), Tank(2.0)]
-        panel = uc.decide_panel(task, states, traces, policy, gate=gate, run=uc.Run(engine="python"))
-        return {(body.told or {})["task"]["rules"] for body in panel_bodies(panel, "ABC", writers=kept)}
-
-    assert hashes() == {task.source_hash}
-    monkeypatch.setitem(globals(), "PRICE", 3.0)
-    assert hashes() == {task.source_hash}

@@ -15,7 +15,7 @@ import ucsearch as uc
 from tests.service.kit import CONFIG, PLAN, START, item, make_folder, open_service
 from ucsearch.records.entries import Request
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.writer import Writers, decision_body, panel_bodies
+from ucsearch.records.record import panel_bodies
 from ucsearch.service.routes.bodies import read_body, rows_of
 from ucsearch.service.schemas import DecideBody
 from ucsearch.service.service import Service
@@ -103,18 +103,16 @@ def _task() -> uc.Task:
     )  # fmt: skip
 
 
-def test_kept_writers_name_the_rules_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_name_the_rules_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """A constant that has changed is another set of rules, although the task is the same object."""
-    task, policy, gate, kept = _task(), uc.Exact(depth=2), uc.Gate(), Writers()
+    task, policy, gate = _task(), uc.Exact(depth=2), uc.Gate()
     trace = uc.Trace.from_members(np.array([[[2.0, 3.0, 4.0], [3.0, 3.0, 3.0]]]))
     seen = []
     for price in (3.0, 0.1, 3.0):
         monkeypatch.setattr(f"{__name__}.PRICE", price)
         panel = uc.decide_panel(task, [Level(1.0)], trace, policy, gate=gate, run=uc.Run(engine="python"))
-        for _ in range(2):
-            (made,) = panel_bodies(panel, ["a"], "x:y", writers=kept)
-            assert made[:3] == decision_body(panel[0], "a", "x:y")[:3]
-            assert json.loads(made.body)["task"]["rules"] == task.source_hash
+        (made,) = panel_bodies(panel, ["a"], "x:y")
+        assert json.loads(made.body)["task"]["rules"] == task.source_hash
         seen.append((task.source_hash, panel.action.tolist()))
     assert seen[0] == seen[2] != seen[1]
     assert seen[0][1] != seen[1][1]

@@ -1,12 +1,7 @@
-"""Canonical JSON (RFC 8785) and the digests built on it: equal content gives equal bytes.
+"""Canonical JSON (RFC 8785, by the package rfc8785) and the digests built on it: equal content gives equal bytes.
 
-The rules, short enough to be rewritten elsewhere:
-- no spaces; members of an object sorted by their keys' UTF-16 code units; UTF-8 without escapes except
-  `\\"`, `\\\\`, `\\b \\t \\n \\f \\r` and `\\u00xx` (lower case) for the other control characters;
-- every number is a binary64 and is written as ECMAScript writes it: the shortest digits that read back
-  exactly, `1.0` as `1`, exponents only from 1e21 up and below 1e-6, `-0.0` as `0`;
-- what JSON cannot hold is refused, not bent: NaN, infinities, integers beyond 2**53, lone surrogates,
-  keys that are not strings. `encode_number` turns unbounded and big numbers into strings first.
+What JSON cannot hold is refused with its place, not bent: NaN, infinities, integers beyond 2**53 - 1, lone surrogates,
+keys that are not strings. `encode_number` turns unbounded and big numbers into strings first.
 """
 
 from __future__ import annotations
@@ -15,10 +10,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from json.encoder import encode_basestring
 from typing import Any
+
+import rfc8785
 
 from ucsearch.errors import RecordError
 
@@ -35,122 +31,20 @@ __all__ = [
     "seal_bytes",
 ]
 
-MAX_INT = 2**53
-"""The largest magnitude up to which every integer is a binary64."""
+MAX_INT = 2**53 - 1
+"""The largest magnitude of an integer in JSON: each up to here is the only one of its binary64."""
 
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9./-]*", re.ASCII)
 # Digits of an integer beyond MAX_INT, and no other spelling of it.
 _BIG_INT = re.compile(r"-?[1-9][0-9]{15,}", re.ASCII)
-_FLOATS = {float}
-# Records of one kind repeat the same few key sets; sorting and escaping them once is a third of the work.
-_LAYOUTS: dict[tuple[Any, ...], tuple[tuple[str, str], ...]] = {}
 
 
 def canonical(value: Any) -> bytes:
     """The RFC 8785 bytes of a JSON value made of None, bool, int, float, str, list, tuple and dict."""
     try:
-        return _text(value).encode("utf-8")
-    except (TypeError, ValueError, RecursionError) as error:
+        return rfc8785.dumps(value)
+    except (ValueError, RecursionError) as error:
         raise RecordError(_why(value, error)) from error
-
-
-def _text(value: Any) -> str:
-    return _WRITERS[type(value)](value)
-
-
-def _object_text(value: dict[str, Any]) -> str:
-    keys = tuple(value)
-    layout = _LAYOUTS.get(keys) or _layout(keys)
-    return f"{{{','.join([prefix + _WRITERS[type(x := value[key])](x) for key, prefix in layout])}}}"
-
-
-def _array_text(value: Sequence[Any]) -> str:
-    if value and type(value[0]) is float and set(map(type, value)) == _FLOATS:
-        # Only a whole number ends in ".0"; -0.0, exponents, nan and inf take the long way.
-        joined = f",{','.join(map(repr, value))},".replace(".0,", ",")
-        if "e" in joined or "n" in joined or ",-0," in joined:
-            return f"[{','.join(map(float_text, value))}]"
-        return f"[{joined[1:-1]}]"
-    return f"[{','.join([_WRITERS[type(x)](x) for x in value])}]"
-
-
-def _int_text(value: int) -> str:
-    if not -MAX_INT <= value <= MAX_INT:
-        raise ValueError("an integer beyond 2**53; pass it through encode_number")
-    return int.__repr__(value)
-
-
-def _rare_text(value: Any) -> str:
-    """Subclasses (numpy.float64 is a float), other mappings, and what is refused."""
-    if isinstance(value, int):
-        return _int_text(value)
-    if isinstance(value, float):
-        return float_text(float(value))
-    if isinstance(value, str):
-        return encode_basestring(str.__str__(value))
-    if isinstance(value, Mapping):
-        return _object_text(dict(value))
-    if isinstance(value, (list, tuple)):
-        return _array_text(value)
-    raise TypeError(f"a {type(value).__name__}, which JSON cannot hold")
-
-
-def _layout(keys: tuple[Any, ...]) -> tuple[tuple[str, str], ...]:
-    """The keys of an object in canonical order, each with the text before its value; remembered."""
-    # Code points and UTF-16 units sort differently only where surrogate pairs occur.
-    order = sorted(keys) if "".join(keys).isascii() else sorted(keys, key=_utf16)
-    layout = tuple((key, encode_basestring(key) + ":") for key in order)
-    if len(keys) <= 64:
-        if len(_LAYOUTS) >= 1024:
-            _LAYOUTS.clear()
-        _LAYOUTS[keys] = layout
-    return layout
-
-
-def _utf16(key: str) -> bytes:
-    return key.encode("utf-16-be", "surrogatepass")
-
-
-def float_text(x: float) -> str:
-    """A finite float as ECMAScript's Number::toString writes it."""
-    text = repr(x)
-    if "e" not in text:
-        # repr is positional for 1e-4 <= |x| < 1e16, and its shortest digits are the same.
-        if text[-2:] == ".0":
-            return text[:-2] if x else "0"  # -0.0 too
-        if text[-1] in "nf":
-            raise ValueError(f"{text}; pass an unbounded number through encode_number")
-        return text
-    mantissa, _, exponent_text = text.partition("e")
-    sign = "-" if mantissa[0] == "-" else ""
-    digits = mantissa.lstrip("-").replace(".", "")
-    exponent = int(exponent_text)
-    if 0 <= exponent < 21:  # more places than digits: 17 digits end below 1e17
-        return sign + digits.ljust(exponent + 1, "0")
-    if -7 < exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    point = f"{digits[0]}.{digits[1:]}" if len(digits) > 1 else digits
-    return f"{sign}{point}e{exponent:+d}"
-
-
-class _Writers(dict[type, Callable[[Any], str]]):
-    def __missing__(self, kind: type) -> Callable[[Any], str]:
-        return _rare_text
-
-
-# By exact type: this is the inner loop of every record.
-_WRITERS = _Writers(
-    {
-        str: encode_basestring,
-        float: float_text,
-        int: _int_text,
-        bool: {True: "true", False: "false"}.__getitem__,
-        type(None): lambda _: "null",
-        dict: _object_text,
-        list: _array_text,
-        tuple: _array_text,
-    }
-)
 
 
 def _why(value: Any, error: Exception) -> str:
@@ -162,26 +56,27 @@ def _why(value: Any, error: Exception) -> str:
 
 
 def _first_bad(value: Any, path: str) -> tuple[str, str] | None:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 return path, f"the key {key!r}, expected keys that are strings"
-            if bad := _first_bad(key, f"{path} key {key!r}"):
-                return bad
-            if bad := _first_bad(value[key], f"{path}.{key}"):
+            if bad := _first_bad(key, f"{path} key {key!r}") or _first_bad(value[key], f"{path}.{key}"):
                 return bad
         return None
-    if isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            if bad := _first_bad(item, f"{path}[{index}]"):
-                return bad
+    if isinstance(value, list | tuple):
+        return next((bad for i, item in enumerate(value) if (bad := _first_bad(item, f"{path}[{i}]"))), None)
+    if value is None or isinstance(value, bool):
         return None
+    if isinstance(value, int):
+        return None if abs(value) <= MAX_INT else (path, "an integer beyond 2**53 - 1; pass it through encode_number")
+    if isinstance(value, float):
+        return None if math.isfinite(value) else (path, f"{value}; pass an unbounded number through encode_number")
+    if not isinstance(value, str):
+        return path, f"a {type(value).__name__}, which JSON cannot hold"
     try:
-        _text(value).encode("utf-8")
+        value.encode("utf-8")
     except UnicodeEncodeError:
         return path, "a lone surrogate, expected text that has a UTF-8 form"
-    except (TypeError, ValueError) as error:
-        return path, str(error)
     return None
 
 
@@ -217,7 +112,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def encode_number(x: Any) -> int | float | str:
-    """A number in the form a record holds: unbounded values and integers beyond 2**53 become strings.
+    """A number in the form a record holds: unbounded values and integers beyond MAX_INT become strings.
 
     `inf` and `-inf` are written as those strings, big integers as decimal digits, `-0.0` as `0.0`.
     NaN and whatever is not a number are refused. `decode_number` reads it back.
@@ -280,14 +175,12 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def seal_bytes(record: Mapping[str, Any]) -> tuple[str, bytes]:
     """Id and canonical bytes of a record, whether or not it holds its id yet; one pass over the content."""
-    try:
-        keys = (*(key for key in record if key != "id"), "id")
-        layout = _LAYOUTS.get(keys) or _layout(keys)
-        parts = [prefix if key == "id" else prefix + _text(record[key]) for key, prefix in layout]
-        place = [key for key, _ in layout].index("id")
-        bare = ",".join(parts[:place] + parts[place + 1 :])
-        name = digest_bytes(f"{{{bare}}}".encode(), "record-id/1")
-        parts[place] += f'"{name}"'
-        return name, f"{{{','.join(parts)}}}".encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise RecordError(_why(record, error)) from error
+    content = {key: value for key, value in record.items() if key != "id"}
+    bare = {key: canonical({key: value})[1:-1] for key, value in content.items()}
+    keys = sorted([*bare, "id"], key=lambda key: key.encode("utf-16-be"))
+    name = digest_bytes(_object(bare, [key for key in keys if key != "id"]), "record-id/1")
+    return name, _object({**bare, "id": f'"id":"{name}"'.encode()}, keys)
+
+
+def _object(members: Mapping[str, bytes], keys: Iterable[str]) -> bytes:
+    return b"{" + b",".join(members[key] for key in keys) + b"}"

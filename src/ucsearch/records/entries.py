@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.arrays import blob_id, blob_shape
-from ucsearch.records.canonical import loads, seal_bytes
+from ucsearch.records.canonical import MAX_INT, loads, seal_bytes
 
 __all__ = [
     "ERASURE_SCHEMA",
@@ -71,7 +71,6 @@ _REF_KEY = b'"$blob":'
 _REF = re.compile(rb'\{"\$blob":"([0-9a-f]{64})"\}')
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _DOMAIN = b"ucsearch/request/1\0"
-_MOST_ITEMS = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def check_request(content: Any) -> tuple[str, int]:
         value = content.get(name, key)
         if not isinstance(value, str) or _HEX.fullmatch(value) is None:
             raise RecordError(f"record.request.{name}: saw {value!r}, expected 64 hex digits")
-    if type(item) is not int or not 0 <= item <= _MOST_ITEMS:
+    if type(item) is not int or not 0 <= item <= MAX_INT:
         raise RecordError(f"record.request.item: saw {item!r}, expected a number from 0")
     if not isinstance(content.get("by", ""), str):
         raise RecordError(f"record.request.by: saw {content['by']!r}, expected text")
@@ -211,7 +210,7 @@ def _check_erasure(record: Mapping[str, Any]) -> None:
 
 
 def is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INT
 
 
 def _check_text(record: Mapping[str, Any], field: str, kind: str) -> None:

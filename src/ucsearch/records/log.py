@@ -53,7 +53,7 @@ from ucsearch.records.store import Store
 
 if TYPE_CHECKING:
     from ucsearch.decision.decision import Decision, DecisionPanel
-    from ucsearch.records.writer import Body
+    from ucsearch.records.record import Body
     from ucsearch.task import Task
 
 __all__ = ["AuditLog"]
@@ -110,7 +110,7 @@ class AuditLog(AuditReader):
         """Append one decision, or a panel's in transactions of a thousand; what it returned is on disk. The decisions
         of a panel are items of one request."""
         from ucsearch.decision.decision import Decision
-        from ucsearch.records.writer import decision_body, panel_bodies
+        from ucsearch.records.record import decision_body, panel_bodies
 
         asked = as_request(request)
         if isinstance(decisions, Decision):

@@ -1,4 +1,4 @@
-"""A decision as one canonical record with its blobs.
+"""Decisions as canonical records with their blobs: the one place that says what a record holds.
 
 The layout is described field by field in docs/certificate.md, well enough to write another verifier from.
 """
@@ -12,27 +12,91 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucsearch.decision.decision import Decision
+from ucsearch.decision.decision import Decision, DecisionPanel
 from ucsearch.decision.gate import Gate
 from ucsearch.errors import RecordError
 from ucsearch.layout import own_row
 from ucsearch.policies import Policy
 from ucsearch.records.arrays import blob_id, encode_array
-from ucsearch.records.canonical import MAX_INT, encode_number, seal
+from ucsearch.records.canonical import MAX_INT, encode_number, seal, seal_bytes
 from ucsearch.records.entries import Request, Under
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["SCHEMA", "as_value", "check_rules", "decision_record", "measured", "outcome_part", "unsealed_record"]
+__all__ = [
+    "SCHEMA",
+    "Body",
+    "Recalibrated",
+    "as_value",
+    "check_rules",
+    "decision_body",
+    "decision_record",
+    "panel_bodies",
+]
 
 SCHEMA = "ucsearch.decision/1"
 REFUSAL_SCHEMA = "ucsearch.refusal/1"
 
 Blobs = dict[str, bytes]
+
+
+class Body(NamedTuple):
+    """One sealed record as bytes, and the blobs it refers to."""
+
+    id: str
+    body: bytes
+    refs: tuple[str, ...]
+    blobs: Blobs
+    decision: Decision
+    request: Request | None = None
+
+
+class Recalibrated(NamedTuple):
+    """How a window's members came about: the record's member, and its blobs."""
+
+    part: dict[str, Any]
+    blobs: Blobs
+
+
+def decision_body(
+    decision: Decision,
+    series: str,
+    where: str = "",
+    request: Request | None = None,
+    recalibrated: Recalibrated | None = None,
+    under: Under | None = None,
+) -> Body:
+    """The record of one decision, or of one whose inputs were refused."""
+    part, more = (None, {}) if recalibrated is None else recalibrated
+    content, blobs = unsealed_record(decision, series, where, part, request, under)
+    name, body = seal_bytes(content)
+    return Body(name, body, (*blobs, *more), {**blobs, **more}, decision, request)
+
+
+def panel_bodies(
+    panel: DecisionPanel,
+    series: Sequence[str],
+    where: str = "",
+    *,
+    windows: Sequence[int] | None = None,
+    requests: Sequence[Request | None] | None = None,
+    recalibrated: Sequence[Recalibrated] | None = None,
+    under: Under | None = None,
+) -> list[Body]:
+    """The record of every window, or of those named. `series`, `requests` and `recalibrated` have one item for each."""
+    chosen = range(len(panel)) if windows is None else windows
+    asked = [None] * len(chosen) if requests is None else requests
+    changes = [None] * len(chosen) if recalibrated is None else recalibrated
+    for field, given in (("series", series), ("requests", asked), ("recalibrated", changes)):
+        if len(given) != len(chosen):
+            raise RecordError(f"{field}: saw {len(given)} items, expected {len(chosen)}, one per decision")
+    panel.fallbacks.prepare(chosen)
+    items = zip(chosen, series, asked, changes, strict=True)
+    return [decision_body(panel[w], name, where, request, change, under) for w, name, request, change in items]
 
 
 def decision_record(

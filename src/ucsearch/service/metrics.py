@@ -7,7 +7,7 @@ from collections import Counter as Counts
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from ucsearch.records.writer import Body
+from ucsearch.records.record import Body
 
 __all__ = ["Metrics", "installed_version"]
 

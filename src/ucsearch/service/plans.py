@@ -20,7 +20,7 @@ from ucsearch.planner.decide.job import bodies_of, decided
 from ucsearch.planner.settings import Settings, load_settings
 from ucsearch.planner.settings.own import OwnTask, own_task
 from ucsearch.records.entries import Request, Under
-from ucsearch.records.writer import Body, Writers
+from ucsearch.records.record import Body
 from ucsearch.service.config import ConfigError, PlanTable
 from ucsearch.service.errors import Problem, sentence_of
 from ucsearch.service.kernels import Kernels, Warmed, warm_rows
@@ -57,11 +57,6 @@ class Plan:
     def known(self) -> Known:
         """What its batches have in common; the deciding thread's alone."""
         return Known(self.settings)
-
-    @cached_property
-    def writers(self) -> Writers:
-        """Of its records; the deciding thread's alone."""
-        return Writers()
 
     @property
     def own_task(self) -> Task | None:
@@ -110,7 +105,7 @@ class Plan:
         asked = {item.series: item.request for item in items}
         made: dict[str, Body] = {}
         for chunk in decided(work, self.settings, range(len(work.chunks)), now):
-            made |= bodies_of(work, chunk, {s: asked[s] for s in chunk.series}, self.under(now), self.writers)
+            made |= bodies_of(work, chunk, {s: asked[s] for s in chunk.series}, self.under(now))
         return [made[item.series] for item in items]
 
 

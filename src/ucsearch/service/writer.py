@@ -23,7 +23,7 @@ from ucsearch.records.chain import GENESIS, Checkpoint
 from ucsearch.records.entries import AlteredEntry, Entry, Request, Row
 from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.writer import Body
+from ucsearch.records.record import Body
 from ucsearch.service.answers import answers
 from ucsearch.service.errors import Problem
 from ucsearch.service.metrics import Metrics
@@ -301,7 +301,7 @@ class Writer:
             at += len(own)
             self.queue.deciding -= len(own)  # whoever is answered may ask again before the others are
             try:
-                job.future.set_result(answers(rows, partial(self._told, job.plan, {b.id: b.told for b in own})))
+                job.future.set_result(answers(rows, partial(self._told, job.plan)))
             except BaseException as error:  # recorded all the same; a repeat finds it
                 self._stale = True
                 job.future.set_exception(error)
@@ -315,11 +315,9 @@ class Writer:
         if held:
             self._tell("hold", job.plan.name, held)
 
-    def _told(self, plan: Plan, told: Mapping[str, Mapping[str, Any] | None], row: Row) -> Mapping[str, Any]:
-        """The record of an entry just written, as far as answers and monitors need it. Where it is read again, these
-        are our own bytes, canonical, so nothing is there twice."""
-        known = told[row.id]
-        record: Mapping[str, Any] = json.loads(row.body) if known is None else known
+    def _told(self, plan: Plan, row: Row) -> Mapping[str, Any]:
+        """The record of an entry just written, as answers and monitors need it: our own bytes, canonical."""
+        record: Mapping[str, Any] = json.loads(row.body)
         if plan.watching is not None:
             self._states.waits(plan, row.seq, record)
         return record

@@ -43,7 +43,7 @@ from ucsearch.planner.files.table import Problem, check_writable, open_table, re
 from ucsearch.planner.settings import Settings
 from ucsearch.records.entries import Request, Under
 from ucsearch.records.log import AuditLog
-from ucsearch.records.writer import Body, Recalibrated, Writers, decision_body, panel_bodies
+from ucsearch.records.record import Body, Recalibrated, decision_body, panel_bodies
 from ucsearch.scale.segments.changes import change_text
 from ucsearch.scale.segments.encode import Hashed, hash_traces, kept_steps, shortened
 from ucsearch.scale.segments.shared import Keep
@@ -312,16 +312,14 @@ def logged(
 
 
 def bodies_of(
-    plan: Work, chunk: Chunk, asked: Mapping[str, Request | None], under: Under | None = None,
-    writers: Writers | None = None,
-) -> dict[str, Body]:  # fmt: skip
-    """The records of a chunk by series; `asked` names the request of each, `writers` are of chunks before."""
+    plan: Work, chunk: Chunk, asked: Mapping[str, Request | None], under: Under | None = None
+) -> dict[str, Body]:
+    """The records of a chunk by series; `asked` names the request of each."""
     made: dict[str, Body] = {}
     for panel, names, kind, changes, *_ in chunk.panels:
         bodies = panel_bodies(
-            panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes, under=under,
-            writers=writers,
-        )  # fmt: skip
+            panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes, under=under
+        )
         made.update(zip(names, bodies, strict=True))
     for name, (_, d) in chunk.refused.items():
         case = plan.states.cases.get(name)

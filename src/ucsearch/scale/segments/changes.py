@@ -13,7 +13,7 @@ from typing import Any
 from ucsearch.errors import RecordError
 from ucsearch.records.arrays import blob_id
 from ucsearch.records.canonical import canonical, loads
-from ucsearch.records.writer import Recalibrated
+from ucsearch.records.record import Recalibrated
 
 __all__ = ["change_of", "change_text"]
 
