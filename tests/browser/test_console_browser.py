@@ -185,12 +185,12 @@ def test_from_hold_to_an_action_by_keyboard_without_script(browser: Any, site: S
     page.keyboard.type("the open order was placed by hand")
     tab_to(page, page.locator("button", has_text="Compare both"))
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=Will count")
+    page.wait_for_selector("text=Will be in force")
     assert [page.locator("p.big").nth(i).inner_text() for i in (0, 1)] == ["nothing", "95 pieces"]
     tab_to(page, page.locator("button", has_text="Record the override"))
     page.keyboard.press("Enter")
     page.wait_for_url("**?done=override")
-    assert "What counts for on hold now is 95" in page.inner_text("[role=status]")
+    assert "In force for on hold is now" in page.inner_text("[role=status]")
     assert "overridden" in page.inner_text("main")
     assert page.locator("p.big").first.inner_text() == "95 pieces"
     # And a reload sends nothing again.

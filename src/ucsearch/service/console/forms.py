@@ -139,7 +139,7 @@ async def _override_page(
     given = dict(fields or {})
     return render(
         request, session, "override", status=status, view=view, problem=problem, given=given, key=new_key(),
-        may_force=may_force,
+        may_force=may_force, levels=presenters.levels_head(),
         options=presenters.options(view.record, feasible, orders, view.line.effective), expects=view.expects,
         allowed=len(feasible), unit=presenters.action_unit(view.record, service.plans.get(view.line.plan)),
         ranges=() if feasible else presenters.ranges(view.record, service.task_of(view.record)),

@@ -35,8 +35,11 @@ _FAR = 1e9  # numbers of a state beyond are no amounts
 
 @dataclass(frozen=True)
 class Condition:
+    """A row of the gate."""
+
     words: str
     passed: bool
+    seen: tuple[Any, ...]  # left, operator, right; () where it asks yes or no
 
 
 @dataclass(frozen=True)
@@ -168,10 +171,9 @@ def expired(until: str, now: datetime) -> bool:
 def _conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:
     out = []
     for row in record.get("gate", {}).get("rows", ()):
-        words = explain_condition(
-            row["name"], _number(row["left"]), row["operator"], _number(row["right"]), row["pass"]
-        )
-        out.append(Condition(words.partition("  ")[2].strip() or words, bool(row["pass"])))
+        words = explain_condition(row["name"], "", row["operator"], "", row["pass"]).partition("  ")[2]
+        seen = () if row["operator"] == "==" else (row["left"], row["operator"], row["right"])
+        out.append(Condition(words.rpartition(" (")[0], bool(row["pass"]), seen))
     return tuple(out)
 
 
