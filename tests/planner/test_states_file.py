@@ -38,7 +38,7 @@ def test_columns_become_states(tmp_path: Path) -> None:
 def test_what_a_states_file_may_hold_is_read_off_the_task() -> None:
     columns = state_columns(LeadTimeInventory())
     assert columns.required == ("on_hand",)
-    assert columns.several == ("open_orders", "planned")
+    assert columns.several == ("open_orders", "planned", "ages")
     assert columns.numbers["lead_time"] is int
     assert columns.numbers["shortage"] is float
     assert columns.numbers["capacity"] is float

@@ -6,6 +6,8 @@ what belongs to a use of the task and not to the task: a grid that follows the f
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from ucsearch.trace import Trace
 
 __all__ = [
     "ALLOWANCE", "Binding", "Fit", "Limit", "OnSeries", "Sent", "StablePlan", "as_outcomes", "bind", "config_of",
-    "quantities",
+    "fields_of", "quantities",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -82,6 +84,12 @@ def as_outcomes(values: Floats, scaling: Scaling, unit: float, known: int | None
         raise InputError("series", f"a scale of {np.min(scale):g}", "values that differ, and not all of them 0")
     made: Floats = values * (unit / scale)
     return made
+
+
+def fields_of(cls: type[Any]) -> list[dataclasses.Field[Any]]:
+    """Fields of a record of parameters: those of the class itself before those that it inherits."""
+    own = inspect.get_annotations(cls)
+    return sorted(dataclasses.fields(cls), key=lambda field: field.name not in own)
 
 
 class OnSeries(ABC):
@@ -170,6 +178,10 @@ class OnSeries(ABC):
         """What follows for a planning job from the `content` of a settings file: values by table and key, for keys
         that the file leaves out."""
         return {}
+
+    def unused(self) -> frozenset[str]:
+        """Fields and arguments of `state` that mean nothing as other fields are: no column of a states file is one."""
+        return frozenset()
 
     def for_planning(self, policy: Policy, sizes: Any) -> Any:
         """The record as it is planned with; `sizes` are [actions] of the settings."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
+from ucsearch.tasks.base import fields_of
 from ucsearch.tasks.capacity import CapacityPlan
 from ucsearch.tasks.direction import Direction
 from ucsearch.tasks.exposure import DelayedExposure
@@ -46,7 +47,7 @@ class TaskInfo:
     @property
     def parameters(self) -> dict[str, Any]:
         """Names and defaults, in the order of the record."""
-        return {f.name: f.default for f in dataclasses.fields(self.kind)}
+        return {f.name: f.default for f in fields_of(self.kind)}
 
     def describe(self) -> str:
         """A short text for people."""

@@ -169,10 +169,11 @@ def run_decide(
         raise InputError("keep", "an archive", f"none: outcomes have the fields {', '.join(settings.fields)}")
     decimal = settings.columns.decimal
     moment = clock() if now is None and clock is not None else now
+    dated = SeriesFile.open(open_table(forecasts, decimal), settings)
     plan = Work(
         settings,
-        SeriesFile.open(open_table(forecasts, decimal), settings),
-        StateFile(open_table(states, decimal), settings),
+        dated,
+        StateFile(open_table(states, decimal), settings, first=dated.first_days),
         None if moment is None else Age(moment, max_age),
         archive,
         begins=keep is not None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import UnionType
@@ -25,6 +25,7 @@ from ucsearch.planner.files.table import Block, Problem, Table
 from ucsearch.planner.settings import Columns, Settings
 from ucsearch.policies import Policy
 from ucsearch.task import Task
+from ucsearch.tasks.base import OnSeries, fields_of
 
 __all__ = [
     "Case",
@@ -99,7 +100,12 @@ def _known_columns(config: Any) -> StateColumns:
     numbers: dict[str, type] = {}
     words = []
     hints = get_type_hints(type(config))
-    for part in dataclasses.fields(config):
+    hidden = config.unused() if isinstance(config, OnSeries) else ()
+    several = [name for name in several if name not in hidden]
+    single = [name for name in single if name not in hidden]
+    for part in fields_of(type(config)):
+        if part.name in hidden:
+            continue
         hint = hints[part.name]
         union = get_origin(hint) in (Union, UnionType)
         kinds = set(get_args(hint)) - {type(None)} if union else {hint}
@@ -220,7 +226,11 @@ class Kinds:
 class StateFile:
     """A states file, read as a whole."""
 
-    def __init__(self, table: Table, settings: Settings, kinds: Kinds | None = None) -> None:
+    def __init__(
+        self, table: Table, settings: Settings, kinds: Kinds | None = None, first: Mapping[str, Any] | None = None
+    ) -> None:
+        """`first` is the date of the first period that is planned, by series; where it is not known, that of the file
+        counts."""
         self.table, self.settings = table, settings
         self.kinds = Kinds(settings) if kinds is None else kinds
         self.cases: dict[str, Case] = {}
@@ -231,6 +241,8 @@ class StateFile:
         self.names, self._columns, strange, found = self.kinds.read(table)
         self.problems.extend(found)
         self._arguments = self.kinds.arguments
+        self._first = {} if first is None else first
+        self._dated = bool(getattr(settings.task, "has_calendar", False))
         for block in table.blocks([c for c in table.columns if c in self._columns or c in strange]):
             self._refuse_numbers(block, strange)
             self._add(block)
@@ -335,6 +347,10 @@ class StateFile:
                 sizes.pop()
             if sizes:
                 given[prefix] = sizes
+        if self._dated and "clock" not in given:
+            day = self._first.get(series, self.dates.get(series))
+            if day is not None and not np.isnat(day):
+                changes["first_day"] = str(np.datetime64(day, "D"))
         try:
             config = self.kinds.config(changes)
             state = config.state(**given)

@@ -260,6 +260,11 @@ class SeriesFile:
     fills: bool = False  # sales: periods without a row are periods without demand
     offset: str = field(default="", kw_only=True)  # from UTC, as the newest time is written; "" where it has none
 
+    @property
+    def first_days(self) -> dict[str, Any]:
+        """The first date of every series; nothing where the file has steps."""
+        return {series: span[0] for series, span in self.spans.items()} if self.layout.dated else {}
+
     @classmethod
     def open(cls, table: Table, settings: Settings) -> SeriesFile:
         """The first pass."""

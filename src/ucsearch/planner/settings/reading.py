@@ -10,6 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Sequence
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ def parse_settings(data: bytes, file: str = "settings", changes: Changes | None 
     if changes:
         text = edited(text, changes)
         data, content = text.encode("utf-8"), tomllib.loads(text)
+    _holidays(content, file)
     _what_follows(content)
     _closed_effort(content)
     if isinstance(content.get("actions"), dict) and (
@@ -113,6 +115,11 @@ def parse_settings(data: bytes, file: str = "settings", changes: Changes | None 
             f"{file}: forecast.recalibrate: saw {found.forecast.recalibrate!r}, expected 'off': outcomes have several "
             "fields"
         )
+    if task is not None and policy is not None:
+        try:
+            task.for_planning(policy, found.actions)
+        except InputError as error:
+            problems.append(f"{file}: {error}")
     if problems:
         raise SettingsError(problems)
     if policy.mode == "closed" and getattr(task, "unmet", "") == "lost" and not task.is_planned:
@@ -171,6 +178,28 @@ def _closed_effort(content: dict[str, Any]) -> None:
         return
     if policy.get("name") == "exact" and "node_budget" in proof:
         content["policy"] = {"node_budget": proof["node_budget"], **policy}
+
+
+def _holidays(content: dict[str, Any], file: str) -> None:
+    """The dates of [files] holidays, a line each, go to the task; what follows a date in its line is a comment."""
+    files, task = content.get("files"), content.get("task")
+    if not (isinstance(files, dict) and isinstance(task, dict) and files.get("holidays")):
+        return
+    path = Path(file).parent / str(files["holidays"])
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{file}: files.holidays: {path} cannot be read ({error})"]) from error
+    days = []
+    for number, line in enumerate(lines, 1):
+        cell = re.split(r"[,;\s]", line.strip(), maxsplit=1)[0].strip('"')
+        if not cell or (number == 1 and not cell[:1].isdigit()):
+            continue
+        try:
+            days.append(date.fromisoformat(cell).isoformat())
+        except ValueError:
+            raise SettingsError([f"{path}, line {number}: saw {cell!r}, expected a date such as 2024-12-25"]) from None
+    content["task"] = {"holidays": sorted(set(days)), **task}
 
 
 def _what_follows(content: dict[str, Any]) -> None:

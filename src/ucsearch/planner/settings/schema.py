@@ -30,6 +30,7 @@ from ucsearch.planner.settings.tables import (
     Table,
 )
 from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, UCBeam
+from ucsearch.tasks.base import OnSeries, fields_of
 
 __all__ = [
     "field_notes",
@@ -120,7 +121,7 @@ def model_of(cls: Any, name: str, described: bool = False) -> Any:
     needs them `described`, by the comments in the source: reading that takes longer than all the rest."""
     hints, notes = get_type_hints(cls), field_notes(cls) if described else {}
     fields: dict[str, Any] = {"name": (Literal[name], ...)} if name else {}
-    for item in dataclasses.fields(cls):
+    for item in fields_of(cls) if issubclass(cls, OnSeries) else dataclasses.fields(cls):
         if item.name in _LEFT_OUT.get(cls, ()):
             continue
         own = _IN_FILES.get(cls, {}).get(item.name, {})

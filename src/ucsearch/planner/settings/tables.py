@@ -98,6 +98,7 @@ class Files(Table):
     archive: str = Field(default="", description="past forecasts and outcomes, kept up by forecast and decide")
     outcomes: str = Field(default="", description="read by monitor; files.sales if left out")
     problems: str = Field(default="", description="written by every command: all that is wrong with the files")
+    holidays: str = Field(default="", description="dates without orders and deliveries, a line each; read by all")
     pages: str = Field(default="", description="folder in which every command leaves a page to look at")
 
 

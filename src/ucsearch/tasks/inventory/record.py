@@ -21,7 +21,7 @@ from ucsearch.errors import InputError
 from ucsearch.formatting import Labelled, figure
 from ucsearch.policies import Policy
 from ucsearch.task import Continuation, Task
-from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, OnSeries, Sent
+from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, Sent
 from ucsearch.tasks.checks import (
     NO_LIMIT,
     ascending,
@@ -34,7 +34,7 @@ from ucsearch.tasks.checks import (
     share,
     whole,
 )
-from ucsearch.tasks.inventory import rules
+from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
 from ucsearch.tasks.inventory.bound import bound, prepare
 from ucsearch.tasks.inventory.notes import notes_of
 from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
@@ -42,6 +42,7 @@ from ucsearch.tasks.inventory.sizes import (
     Lattice,
     Lots,
     critical,
+    demand_over,
     distinct,
     divided,
     lots,
@@ -50,6 +51,7 @@ from ucsearch.tasks.inventory.sizes import (
     on_lattice,
     scaled_columns,
 )
+from ucsearch.tasks.inventory.switches import OrderPair, Switches, general_situation
 from ucsearch.tasks.words import Words
 from ucsearch.trace import Trace
 
@@ -73,7 +75,7 @@ _LEAST_PACK = 1e-8  # of a pack, the smallest order that is told from rounding (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeadTimeInventory(OnSeries):
+class LeadTimeInventory(Switches):
     """One item under periodic review. Series with different lead times are different tasks (the pipeline's length
     is part of the state); series that differ in costs, limits or scale share one and bring their own params."""
 
@@ -136,6 +138,7 @@ class LeadTimeInventory(OnSeries):
             raise InputError("merge_arrivals", repr(self.merge_arrivals), "true or false")
         if self.merge_arrivals and (self.unmet != "lost" or self.is_planned):
             raise InputError("merge_arrivals", "true", "false with backorders, stability_cost or change_budget")
+        self.check_switches()
         self.params()
 
     @property
@@ -146,6 +149,8 @@ class LeadTimeInventory(OnSeries):
     def params(self) -> Any:
         """The parameters as the rules read them; also the base of per-window parameters."""
         plain = self._params()
+        if self.is_general:
+            return self.general_params(plain)
         return rules.CycleParams(*plain, levels=(0.0,) * _LEVELS) if self.order_cycles else plain
 
     def _params(self) -> rules.Params:
@@ -205,10 +210,20 @@ class LeadTimeInventory(OnSeries):
         last: float | None = None,
         planned: Sequence[float] | None = None,
         allowance: float | None = None,
+        ages: Sequence[float] = (),
+        clock: int | None = None,
     ) -> Any:
         """The starting state. `on_hand` units are in stock, below 0 what is owed to customers; `open_orders[i]` arrives
         i periods from now (missing ones are 0); `last` is the previous order, by default the newest open order;
-        `planned` the previous plan's orders from this period on."""
+        `planned` the previous plan's orders from this period on. With a shelf life `ages[i]` units have i + 1 periods
+        left; `clock` is the place in the calendar, by default that of `first_day`."""
+        if self.is_general:
+            if planned is not None:
+                raise InputError("planned", "a plan", "none without stability_cost or change_budget")
+            return self.general_state(on_hand, open_orders, last, ages, clock)
+        if ages or clock:
+            name = "ages" if ages else "clock"
+            raise InputError(name, "a value", "none without shelf_life" if ages else "none without a calendar")
         length = max(1, self.lead_time)
         if len(open_orders) > self.lead_time:
             raise InputError("open_orders", f"{len(open_orders)} orders", f"at most {self.lead_time}, the lead time")
@@ -232,12 +247,19 @@ class LeadTimeInventory(OnSeries):
         cycle = self.end_stock == "cycle" or self.order_cycles
         if trace.is_scores or not (level or cycle):
             return {}
-        steps = min(trace.horizon, self.lead_time + 1)
-        demand = np.maximum(trace.members[:, :, :steps, 0], 0.0)
-        total = demand.sum(axis=2) + (self.lead_time + 1 - steps) * demand[:, :, -1]
+        covered = round(float(np.mean(self.calendar.span))) if self.is_general else self.lead_time + 1
+        total = demand_over(trace, covered)
         under = np.asarray(p.shortage) + np.maximum(np.asarray(p.price) - np.asarray(p.unit_cost), 0.0)
         found: dict[str, Floats] = {}
-        if level:
+        if self.is_general:
+            under = (
+                under
+                + np.asarray(p.missed_unit)
+                + np.asarray(p.missed_period) / (1.0 + mean_demand(trace).mean(axis=1))
+            )
+        if level and self.is_general:
+            found["levels"] = self._span_levels(trace, critical(under, np.asarray(p.holding)))
+        elif level:
             order_up_to = fractile(total, trace.weights, critical(under, np.asarray(p.holding)))
             given = np.asarray(p.fallback_order, dtype=np.float64)
             found["fallback_order"] = np.where(given >= 0.0, given, order_up_to)
@@ -251,6 +273,12 @@ class LeadTimeInventory(OnSeries):
             found["level_spread"] = moments(total, trace.weights)[1]
             found["levels"] = self._levels(trace, ratio)
         return found
+
+    def _span_levels(self, trace: Trace, ratio: Any) -> Floats:
+        """(W, n) the critical fractile of demand over 1, 2, ... periods; the longest span of the calendar last."""
+        spans = range(1, self.span + 1)
+        levels = [fractile(demand_over(trace, k), trace.weights, ratio) for k in spans]
+        return np.stack(levels + levels[-1:] * (len(self.params().levels) - len(levels)), axis=1)
 
     def _levels(self, trace: Trace, ratio: Floats) -> Floats:
         """(W, _LEVELS) the fractile of demand from each step until what is ordered there has arrived and been sold
@@ -272,6 +300,10 @@ class LeadTimeInventory(OnSeries):
         if fitted:
             demand = np.maximum(trace.members[:, :, : self.lead_time + 1, 0], 0.0).sum(axis=2)
             spread = moments(demand, trace.weights)[1]
+        if self.is_general:
+            most = np.inf if self.shelf_life is None else self.shelf_life + 1.0
+            mean, first = mean_demand(trace), min(self.lead_time, trace.horizon - 1)
+            return lots(mean, first, params, count, step, spread=spread, span=self.span, apart=self.review, most=most)
         return lots(mean_demand(trace), self.lead_time, params, count, step, spread=spread)
 
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
@@ -300,7 +332,7 @@ class LeadTimeInventory(OnSeries):
 
     @property
     def effect_delay(self) -> int:
-        return self.lead_time
+        return self.first_arrival if self.has_calendar else self.lead_time
 
     def outcomes(self, values: Floats, before: Floats) -> Floats:
         """Demand is what the series says; below 0 counts as none."""
@@ -318,6 +350,8 @@ class LeadTimeInventory(OnSeries):
 
     def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
         """Fill rate: share of demand served from stock in its own period."""
+        if self.is_general:
+            return self.general_figures(states, actions, outcomes)
         arriving = states[:, :, 1] if self.lead_time > 0 else actions
         served = np.minimum(np.maximum(states[:, :, 0] + arriving, 0.0), outcomes).sum(axis=1)
         asked = outcomes.sum(axis=1)
@@ -326,6 +360,8 @@ class LeadTimeInventory(OnSeries):
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
         """Currency: cost (holding, shortage, ordering) and revenue; units: demand, served from stock in its own period,
         stock left (not below 0), ordered."""
+        if self.is_general:
+            return self.general_parts(s, a, y, p)
         task, quantity = self.task(), float(rules.ordered(s, a, p))
         cost = -float(task.reward(s, a, y, p._replace(price=0.0)))
         arrived = s.pipeline[0] if p.lead_time > 0.0 else quantity
@@ -344,10 +380,13 @@ class LeadTimeInventory(OnSeries):
         """What outcomes, actions, state fields and parts are called."""
         return Words(
             "demand", units, "order", units, {"on_hand": ("stock", units), "pipeline": ("on order", units)},
+            {} if self.shelf_life is None else {"waste": ("discarded", units)},
         )  # fmt: skip
 
     def situation(self, s: Any, p: Any, units: str, currency: str) -> str:
         """Stock and open orders, and when an order arrives."""
+        if self.is_general:
+            return general_situation(s, p, units)
         text = f"In stock: {figure(s.on_hand)} {units}"
         if p.lead_time > 0.0:
             due = ", ".join(f"{figure(x)} {_when(i)}" for i, x in enumerate(s.pipeline) if x)
@@ -368,18 +407,23 @@ class LeadTimeInventory(OnSeries):
     # ---------------------------------------------------------------- actions and the units that they order
 
     def is_quantity(self, p: Any) -> bool:
-        """Not where actions are levels, or orders are raised to a minimum or to whole packs."""
+        """Not where actions are levels or pairs, or orders are raised to a minimum or to whole packs."""
+        if self.has_two_suppliers:
+            return False
         return not (np.any(p.by_level) or np.any(p.minimum_order) or np.any(p.case_pack))
 
     def quantity(self, s: Any, a: float, p: Any) -> float:
         """Units ordered: levels depend on the stock, small orders are raised, packs are whole."""
+        if self.has_two_suppliers:
+            return supplier_rules.ordered(s, a, p)
         return float(rules.ordered(s, a, p))
 
     def action_for(self, s: Any, quantity: float, p: Any) -> float:
-        """The order, or the level, of so many units."""
+        """The order, or the level, of so many units; from two suppliers a regular order."""
         if not 0.0 <= quantity < math.inf:
             raise InputError("QUANTITY", figure(quantity), "units to order, at least 0")
         action = quantity + rules.position_of(s) if p.by_level != 0.0 else quantity
+        action *= supplier_rules.EACH if self.has_two_suppliers else 1.0
         order = self.quantity(s, action, p)
         if not math.isclose(order, quantity, rel_tol=_CLOSE, abs_tol=0.0):
             why = [f"the minimum order is {figure(p.minimum_order)}"] if quantity < p.minimum_order else []
@@ -400,13 +444,18 @@ class LeadTimeInventory(OnSeries):
         more: dict[str, Any] = {}
         if task.get("salvage") != 0:
             closed = isinstance(policy, dict) and policy.get("mode") == "closed"
-            more["end_stock"] = "cycle" if closed else "unit_cost"
+            more["end_stock"] = "cycle" if closed and "shelf_life" not in task else "unit_cost"
         if "fallback_order" not in task:
             more["fallback_rule"] = "level"
+        if content.get("period") in ("day", "weekday", "week", "month"):
+            more["calendar_period"] = content["period"]
         return {"task": more}
 
     def for_planning(self, policy: Policy, sizes: Any) -> Any:
         """Followed by order cycles where the lead time is too long for closed loop."""
+        if self.is_general:
+            self.check_plan(policy, sizes)
+            return self.covering(policy.depth + 1)
         return with_cycles(self, sizes.lots) if self._is_too_long(policy, sizes) else self
 
     def policy_for(self, policy: Policy, sizes: Any) -> Policy:
@@ -417,19 +466,23 @@ class LeadTimeInventory(OnSeries):
 
     def steps_needed(self, policy: Policy, sizes: Any) -> int:
         """Sizes around the forecast look at the period in which an order arrives."""
-        return max(policy.depth, self.lead_time + 1) if sizes.multiples or self.order_cycles else policy.depth
+        if sizes.multiples or self.order_cycles:
+            return max(policy.depth, self.lead_time + 1)
+        return policy.depth
 
     def steps_wanted(self, policy: Policy, sizes: Any) -> int:
         """As far as a plan looks, and an order placed now can arrive."""
         if self._is_too_long(policy, sizes):
             return max(policy.depth, self.lead_time + CYCLE_STEPS)
-        return max(policy.depth, self.lead_time + 1)
+        return max(policy.depth, self.span if self.is_general else self.lead_time + 1)
 
     def _is_too_long(self, policy: Policy, sizes: Any) -> bool:
-        return sizes.lots > 0 and needs_cycles(self, policy)
+        return not self.is_general and sizes.lots > 0 and needs_cycles(self, policy)
 
     def offered(self, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
         """Sizes that fit each item, in whole packs, as [actions] of the settings say."""
+        if self.has_two_suppliers:
+            return self.offered_pairs(trace, params, sizes)
         return offered_sizes(self, trace, params, sizes)
 
     def planned_trace(self, trace: Trace, params: Any, policy: Policy, sizes: Any) -> Trace:
@@ -475,8 +528,55 @@ def _fallback(config: LeadTimeInventory) -> Any:
     return rules.fallback_to_level if config.fallback_rule == "level" else rules.fallback
 
 
+def _general_task(config: LeadTimeInventory) -> Task:
+    """The task of an inventory with a switch on."""
+    params = config.params()
+    by_level, terminal = config.orders == "level", _terminal(config, params)
+    if config.has_two_suppliers:
+        return Task(
+            config=config,
+            name="lead_time_inventory",
+            state=general_rules.State,
+            actions=params.grid,
+            limits=(0.0, NO_LIMIT),
+            params=params,
+            feasible=supplier_rules.feasible,
+            step=supplier_rules.step,
+            reward=supplier_rules.reward,
+            fallback=supplier_rules.fallback,
+            invariant=general_rules.invariant,
+            terminal=terminal,
+            label_of=OrderPair(),
+            called="actions",
+            unjudged=config.span,
+            uses={"units": supplier_rules.ordered, "spend": supplier_rules.spend, "lines": supplier_rules.lines},
+        )
+    return Task(
+        config=config,
+        name="lead_time_inventory",
+        state=general_rules.State,
+        actions=params.grid,
+        limits=(-NO_LIMIT if by_level else 0.0, NO_LIMIT),
+        params=params,
+        feasible=general_rules.feasible,
+        step=general_rules.step,
+        reward=general_rules.reward,
+        fallback=general_rules.fallback_to_level if config.fallback_rule == "level" else general_rules.fallback,
+        invariant=general_rules.invariant,
+        terminal=terminal,
+        label_of=Labelled("order up to" if by_level else "order"),
+        called="levels" if by_level else "sizes",
+        counted=True,
+        unjudged=config.span,
+        pack="" if by_level else "case_pack",
+        uses={"units": rules.units, "spend": rules.spend, "lines": rules.lines},
+    )
+
+
 @lru_cache(maxsize=256)
 def _task(config: LeadTimeInventory) -> Task:
+    if config.is_general:
+        return _general_task(config)
     params = config.params()
     continuations = []
     if config.order_caps:

@@ -25,6 +25,7 @@ __all__ = [
     "Lattice",
     "Lots",
     "critical",
+    "demand_over",
     "distinct",
     "divided",
     "lots",
@@ -60,14 +61,15 @@ class Lots(NamedTuple):
 
 def lots(
     mean: Floats, lead: int, p: Any, count: int, step: float = 0.0, unit: float | None = None,
-    spread: Floats | None = None,
+    spread: Floats | None = None, span: int | None = None, apart: float = 1.0, most: float = np.inf,
 ) -> Lots:  # fmt: skip
     """Nothing, and up to `count` sizes as far as two economic batches or what the lead time and two periods need.
 
     `mean` (W, H) is the forecast's mean demand, `p` the rules' parameters (numbers, or (W,) arrays), `step` what
     quantities are rounded to (1 for pieces; 0: not at all). `unit` fixes the spacing. With `spread` (W,), the standard
     deviation of demand over lead time + 1 periods, items whose demand is steadier than even sizes are apart get sizes
-    around what they need, and a lattice as fine.
+    around what they need, and a lattice as fine. With a calendar an order covers up to `span` periods and order days
+    are `apart` so many; of what cannot be sold within `most` periods nothing more is ordered.
     """
     windows = len(mean)
     usual = np.maximum(mean, 0.0).mean(axis=1)
@@ -79,7 +81,8 @@ def lots(
     quantum = np.where(pack > 0.0, pack, step)
     spacing = _unit(usual / UNITS_PER_PERIOD, quantum, step) if unit is None else np.full(windows, float(unit))
     batch = np.sqrt(2.0 * divided(p.fixed_cost, p.holding, windows) * usual)
-    top = np.maximum(BATCHES * batch, (lead + SLACK_PERIODS) * usual)
+    covered = lead + SLACK_PERIODS if span is None else span + 1
+    top = np.minimum(np.maximum(BATCHES * batch, covered * usual), most * usual)
     top = np.maximum(np.minimum(np.minimum(top, largest), room), least)
     # The coarser of the two is a whole multiple of the finer one.
     each = np.maximum(quantum, spacing)[:, None]
@@ -92,10 +95,10 @@ def lots(
     target = np.minimum(np.maximum(0.5 * spread, top / levels), usual / UNITS_PER_PERIOD)
     fine = _unit(target, quantum, step)
     each = np.maximum(quantum, fine)
-    periods = np.maximum(1.0, np.round(batch / usual))  # that an economic order lasts
+    periods = np.maximum(max(1.0, round(apart)), np.round(batch / usual))  # that an economic order lasts
     cycle = spread * np.sqrt((lead + periods) / (lead + 1.0))
-    apart = top / max(count, FEWEST)
-    steady = (apart > STEADY * cycle) & (each < apart)
+    between = top / max(count, FEWEST)
+    steady = (between > STEADY * cycle) & (each < between)
     around = _around(mean, usual, lead, periods, np.maximum(each, 0.5 * cycle), each, top, count)
     around[:, 1:] = np.maximum(around[:, 1:], (np.ceil(least / each - 1e-9) * each)[:, None])
     return Lots(np.where(steady, fine, spacing), _distinct(np.where(steady[:, None], around, sizes)))
@@ -181,6 +184,14 @@ def mean_demand(trace: Trace) -> Floats:
     if (members < 0.0).any():
         mean = (trace.weights[:, :, None] * np.maximum(members, 0.0)).sum(axis=1)
     return np.asarray(mean)
+
+
+def demand_over(trace: Trace, periods: int) -> Floats:
+    """(W, J) demand of each member over so many periods; beyond the horizon its last period goes on."""
+    steps = min(trace.horizon, periods)
+    demand = np.maximum(trace.members[:, :, :steps, 0], 0.0)
+    total: Floats = demand.sum(axis=2) + (periods - steps) * demand[:, :, -1]
+    return total
 
 
 def critical(under: Floats, over: Floats) -> Floats:

@@ -1,0 +1,460 @@
+"""Rules that not every inventory has, as fields of `LeadTimeInventory`: a calendar, a shelf life, penalties for missed
+demand. All are off by default; with any of them on, the task is made of `general_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.formatting import figure
+from ucsearch.policies import Policy
+from ucsearch.tasks.base import OnSeries
+from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, number, whole
+from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
+from ucsearch.tasks.inventory.calendar import Calendar, calendar_of, weekday_flags
+from ucsearch.tasks.inventory.sizes import distinct
+from ucsearch.trace import Trace
+
+__all__ = ["OrderPair", "Switches", "general_situation"]
+
+Floats = NDArray[np.float64]
+Period = Literal["day", "weekday", "week", "month", "any"]
+_LENGTH = 64  # places of a calendar with holidays, where nobody says more
+
+
+def general_situation(s: Any, p: Any, units: str) -> str:
+    """Stock by age, open orders and when an order of today arrives, in words."""
+    text = f"In stock: {figure(s.on_hand)} {units}"
+    if p.life > 1.0 and any(s.ages):
+        ages = ", ".join(f"{figure(x)} with {i + 1} to go" for i, x in enumerate(s.ages) if x)
+        text += f" (periods left to sell: {ages})"
+    place = int(s.clock)
+    calendar = Calendar(p.open, p.due, p.slot, p.span)
+    due = [(calendar.delivery(place, k), x) for k, x in enumerate(s.pipeline) if x]
+    told = ", ".join(f"{figure(x)} {_when(periods)}" for periods, x in due)
+    text += f"; on order: {told}" if told else "; nothing on order"
+    if not p.open[place]:
+        ahead = next(k for k in range(1, 400) if p.open[(place + k) % len(p.open)])
+        return f"{text}. No order day; the next is {_when(ahead)}"
+    text += f". An order arrives {_when(calendar.arrival(place))}"
+    if any(p.fast_slot) or p.fast_unit_cost or p.fast_fixed_cost:
+        text += f", expedited {_when(calendar.delivery(place, int(p.fast_slot[place])))}"
+    return text
+
+
+def _when(periods: int) -> str:
+    return "at once" if periods == 0 else "in the next period" if periods == 1 else f"in {periods} periods"
+
+
+@dataclass(frozen=True)
+class OrderPair:
+    """Names of actions that order from two suppliers: "order 3 and 2 expedited"."""
+
+    def __call__(self, action: float) -> str:
+        fast = action % supplier_rules.EACH
+        return f"order {(action - fast) / supplier_rules.EACH:g} and {fast:g} expedited"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switches(OnSeries):
+    """Fields of an inventory that are off by default."""
+
+    order_days: Sequence[str] = ()  # weekdays on which orders may be placed; none: all
+    delivery_days: Sequence[str] = ()  # weekdays on which orders arrive; none: all
+    review_periods: int = 1  # orders may be placed every so many periods
+    review_start: str = ""  # date of one of these periods
+    holidays: Sequence[str] = ()  # dates without orders and deliveries
+    calendar_period: Period = "any"  # what a period of the calendar is; in settings the settings' period
+    calendar_length: int = 0  # periods that a calendar with holidays reaches; 0: 64
+    first_day: str = ""  # date of the first period that is planned, for calendars
+    shelf_life: int | None = None  # periods in which a unit can be sold; None: it keeps
+    issuing: Literal["fifo", "lifo"] = "fifo"  # with a shelf life: the oldest or the newest units leave first
+    disposal: float = 0.0  # currency per unit discarded at the end of its shelf life
+    missed_unit: float = 0.0  # currency per unit of demand that is not served in its own period, besides shortage
+    missed_period: float = 0.0  # currency per period in which demand is not served
+
+    expedited_lead_time: int | None = None  # periods; None: one supplier. Shorter than lead_time, the regular one's
+    expedited_unit_cost: float = 0.0  # currency per unit expedited
+    expedited_fixed_cost: float = 0.0  # currency per expedited order
+    expedited_minimum_order: float = 0.0  # units; smaller expedited orders are raised to it
+    expedited_case_pack: float = 0.0  # units; expedited orders are rounded up to whole packs
+    expedited_sizes: Sequence[float] = ()  # whole units; none: the regular order_sizes
+
+    @property
+    def has_two_suppliers(self) -> bool:
+        """Whether orders can be expedited, so that an action is a pair."""
+        return self.expedited_lead_time is not None
+
+    @property
+    def has_calendar(self) -> bool:
+        """Whether periods differ in whether orders may be placed or arrive."""
+        return bool(self.order_days or self.delivery_days or self.holidays or self.review_periods != 1)
+
+    @property
+    def is_general(self) -> bool:
+        """Whether any switch is on, so that the task is made of `general_rules`."""
+        missed = self.missed_unit > 0.0 or self.missed_period > 0.0
+        return self.has_calendar or self.shelf_life is not None or self.has_two_suppliers or missed
+
+    @property
+    def calendar(self) -> Calendar:
+        """When orders may be placed and arrive; of one place where every period is alike."""
+        return self._calendar_of(int(getattr(self, "lead_time", 0)))
+
+    def _calendar_of(self, lead: int) -> Calendar:
+        return _calendar(
+            tuple(self.order_days), tuple(self.delivery_days), self.review_periods, tuple(self.holidays),
+            self.calendar_period, self.calendar_length or _LENGTH, self.first_day, lead,
+        )  # fmt: skip
+
+    @property
+    def clock(self) -> int | None:
+        """The calendar's place of the first period that is planned; None where nothing says which."""
+        if not self.has_calendar:
+            return 0
+        if not self.first_day:
+            return None
+        first = _day("first_day", self.first_day)
+        if self.review_periods != 1:
+            if not self.review_start:
+                return None
+            passed = _periods_between(_day("review_start", self.review_start), first, self.calendar_period)
+            return None if passed is None else passed % self.review_periods
+        return 0 if self.holidays else first.weekday() % _days_a_week(self.calendar_period)
+
+    @property
+    def span(self) -> int:
+        """Periods until the order after today's can arrive, at most: those that an order has to cover."""
+        return self.calendar.longest
+
+    @property
+    def review(self) -> float:
+        """Periods between two order days, on average."""
+        flags = self.calendar.open
+        return len(flags) / max(1.0, sum(flags))
+
+    @property
+    def ages(self) -> int:
+        """Ages that are told apart at the start of a period; 0 without a shelf life."""
+        return 0 if self.shelf_life is None else self.shelf_life - 1
+
+    def unused(self) -> frozenset[str]:
+        """What belongs to a switch that is off; a shelf life may differ by item, so it is never hidden."""
+        names = {"calendar_period", "calendar_length", "issuing"}
+        if not self.has_calendar:
+            names |= {"review_periods", "clock"}
+        if not self.has_two_suppliers:
+            names |= {name for name in self.__dataclass_fields__ if name.startswith("expedited_")}
+        if not (self.missed_unit or self.missed_period):
+            names |= {"missed_unit", "missed_period"}
+        return frozenset(names)
+
+    @property
+    def first_arrival(self) -> int:
+        """Periods from the first one that is planned until what is ordered in it arrives; without a date the least."""
+        calendar, place = self.calendar, self.clock
+        if place is not None:
+            return calendar.arrival(place)
+        return min(calendar.arrival(c) for c, open_ in enumerate(calendar.open) if open_)
+
+    def check_plan(self, policy: Policy, sizes: Any) -> None:
+        """Refuse a plan that ends before the order after today's has been of use, and sizes that do not fit pairs."""
+        least = self.calendar.least_depth if self.has_calendar else 0
+        if policy.depth < least:
+            raise InputError(
+                "policy.depth", policy.depth, f"at least {least}: one period past the arrival of the second order day"
+            )
+        if self.has_two_suppliers and sizes.multiples is not None:
+            raise InputError("actions.multiples", "a list", "lots, or order_sizes and expedited_sizes: two suppliers")
+
+    def offered_pairs(self, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
+        """Params and actions (W, m): every regular size that fits an item with every expedited one, up to half of the
+        largest regular one; the task's own pairs without `lots`."""
+        if not sizes.lots:
+            return params, None
+        count = sizes.lots
+        fitted = self.lots(trace, params, count, max(sizes.round_to, 1.0), fitted=True)  # type: ignore[attr-defined]
+        slow = fitted.sizes
+        few = len(self.expedited_sizes) - 1
+        wanted = np.nanmax(slow, axis=1)[:, None] * (np.arange(few + 1) / (2.0 * few))
+        fast, _ = distinct(np.sort(np.ceil(wanted), axis=1))
+        pairs = slow[:, :, None] * supplier_rules.EACH + fast[:, None, :]
+        actions, grid = distinct(np.sort(pairs.reshape(len(slow), -1), axis=1))
+        return params._replace(grid=grid), actions
+
+    def check_switches(self) -> None:
+        """Refuse what contradicts itself or another field."""
+        for name in ("order_days", "delivery_days", "holidays"):
+            days = getattr(self, name)
+            object.__setattr__(self, name, (days,) if isinstance(days, str) else tuple(days))
+        whole("review_periods", self.review_periods, 1, 370)
+        whole("calendar_length", self.calendar_length, 0, 10_000)
+        choice("calendar_period", self.calendar_period, ("day", "weekday", "week", "month", "any"))
+        choice("issuing", self.issuing, ("fifo", "lifo"))
+        if self.shelf_life is not None:
+            whole("shelf_life", self.shelf_life, 1, 370)
+        elif self.disposal or self.issuing != "fifo":
+            raise InputError("shelf_life", "nothing", "periods, because disposal or issuing is given")
+        costs = ("disposal", "missed_unit", "missed_period", "expedited_unit_cost", "expedited_fixed_cost")
+        for name in (*costs, "expedited_minimum_order", "expedited_case_pack"):
+            number(name, getattr(self, name))
+        by_weekday = bool(self.order_days or self.delivery_days or self.holidays)
+        if by_weekday and self.calendar_period not in ("day", "weekday"):
+            raise InputError("period", self.calendar_period, "'day' or 'weekday', because the calendar names days")
+        if by_weekday and self.review_periods != 1:
+            raise InputError("review_periods", self.review_periods, "1 with order_days, delivery_days or holidays")
+        if self.has_calendar:
+            if self.review_start:
+                _day("review_start", self.review_start)
+            _ = self.calendar, self.clock
+        self._check_suppliers()
+        if not self.is_general:
+            return
+        if self.shelf_life is not None and getattr(self, "spoilage", 0.0) > 0.0:
+            raise InputError("spoilage", getattr(self, "spoilage", 0.0), "0 together with shelf_life")
+        for name in ("base_stock_levels", "order_caps", "order_cycles", "is_planned"):
+            if getattr(self, name, False):
+                other = "stability_cost or change_budget" if name == "is_planned" else name
+                raise InputError(other, "a setting", "none together with a calendar, a shelf life or a target")
+
+    def _check_suppliers(self) -> None:
+        if self.expedited_lead_time is None:
+            for name in ("unit_cost", "fixed_cost", "minimum_order", "case_pack", "sizes"):
+                if getattr(self, f"expedited_{name}"):
+                    raise InputError("expedited_lead_time", "nothing", f"periods, because expedited_{name} is given")
+            return
+        lead, sizes = int(getattr(self, "lead_time", 0)), getattr(self, "order_sizes", ())
+        if not whole("expedited_lead_time", self.expedited_lead_time, 0, 12) < lead:
+            raise InputError("expedited_lead_time", self.expedited_lead_time, f"less than lead_time, {lead}")
+        if getattr(self, "orders", "quantity") != "quantity":
+            raise InputError("orders", "'level'", "'quantity' with two suppliers")
+        object.__setattr__(self, "expedited_sizes", ascending("expedited_sizes", self.expedited_sizes or sizes, 0.0))
+        for name, values in (("order_sizes", sizes), ("expedited_sizes", self.expedited_sizes)):
+            for i, x in enumerate(values):
+                if not (x == int(x) and x < supplier_rules.EACH):
+                    raise InputError(name, x, "a whole number below a million with two suppliers", index=i)
+
+    @property
+    def pairs(self) -> tuple[float, ...]:
+        """Every regular order with every expedited one, as actions."""
+        regular = getattr(self, "order_sizes", ())
+        return tuple(slow * supplier_rules.EACH + fast for slow in regular for fast in self.expedited_sizes)
+
+    @property
+    def _fast(self) -> Calendar:
+        """The calendar of expedited orders."""
+        return self._calendar_of(self.expedited_lead_time or 0)
+
+    @property
+    def places(self) -> int:
+        """Open orders that can be told apart."""
+        return max(self.calendar.places, self._fast.places) if self.has_two_suppliers else self.calendar.places
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether what arrives next counts as stock: the costs are the same, and there are fewer states."""
+        return getattr(self, "unmet", "lost") == "lost" and self.shelf_life is None
+
+    def general_params(self, plain: rules.Params) -> general_rules.Params:
+        """The parameters as `general_rules` read them."""
+        calendar = self.calendar
+        if self.has_two_suppliers:
+            plain = plain._replace(grid=self.pairs)
+        return general_rules.Params(
+            *plain,
+            life=float(self.shelf_life or 0),
+            lifo=float(self.issuing == "lifo"),
+            disposal=float(self.disposal),
+            missed_unit=float(self.missed_unit),
+            missed_period=float(self.missed_period),
+            merge=float(self.is_merged),
+            periods=float(len(calendar.open)),
+            open=calendar.open,
+            due=calendar.due,
+            slot=calendar.slot,
+            span=calendar.span,
+            levels=(0.0,) * self._spans,
+            fast_slot=self._fast.slot,
+            fast_unit_cost=float(self.expedited_unit_cost),
+            fast_fixed_cost=float(self.expedited_fixed_cost),
+            fast_minimum_order=float(self.expedited_minimum_order),
+            fast_case_pack=float(self.expedited_case_pack),
+        )
+
+    @property
+    def _spans(self) -> int:
+        """Length of `levels`: the same for every calendar with the same days, whatever holidays make of it."""
+        return 2 * self.review_periods + int(getattr(self, "lead_time", 0)) + (21 if self.holidays else 14)
+
+    def general_state(
+        self, on_hand: float, open_orders: Sequence[float], last: float | None, ages: Sequence[float],
+        clock: int | None,
+    ) -> general_rules.State:  # fmt: skip
+        """The starting state: `open_orders[i]` arrives i periods from now, `ages[i]` units have i + 1 periods left."""
+        calendar, place = self.calendar, self.clock if clock is None else whole("clock", clock, 0, 10_000)
+        if place is None:
+            raise InputError("clock", "nothing", "a date of the period, or the place in the calendar")
+        if place >= len(calendar.open):
+            raise InputError("clock", place, f"a place of the calendar, from 0 to {len(calendar.open) - 1}")
+        low = 0.0 if getattr(self, "unmet", "lost") == "lost" else -NO_LIMIT
+        stock = number("on_hand", on_hand, low, NO_LIMIT)
+        pipeline = [0.0] * self.places
+        for i, units in enumerate(open_orders):
+            units = number(f"open_orders[{i}]", units, 0.0, NO_LIMIT)
+            if units == 0.0:
+                continue
+            if not calendar.due[(place + i) % len(calendar.due)]:
+                near = calendar.delivery(place, int(sum(_due(calendar, place, i))))
+                raise InputError(
+                    f"open_orders[{i}]", f"{units:g} units {i} periods from now",
+                    f"nothing on a day without deliveries; the next is {near} periods from now",
+                )  # fmt: skip
+            before = int(sum(_due(calendar, place, i)))
+            if before >= len(pipeline):
+                raise InputError("open_orders", f"{units:g} units {i} periods from now", "no later than today's order")
+            pipeline[before] += units
+        by_age = [number(f"ages[{i}]", x, 0.0, NO_LIMIT) for i, x in enumerate(ages)]
+        if len(by_age) > self.ages:
+            wanted = f"at most {self.ages}: shelf_life less one" if self.ages else "none without a longer shelf_life"
+            raise InputError("ages", f"{len(by_age)} values", wanted)
+        by_age += [0.0] * (max(1, self.ages) - len(by_age))
+        if self.shelf_life is not None and sum(by_age) != max(stock, 0.0):
+            raise InputError(
+                "ages", f"{sum(by_age):g} units with periods left and on_hand {stock:g}", "the same number",
+                hint="ages_1 can be sold in one more period, ages_2 in two, ...",
+            )  # fmt: skip
+        if last is None:
+            last = next((x for x in reversed(list(open_orders)) if x), 0.0)
+        previous = number("last", last, 0.0, NO_LIMIT)
+        if self.is_merged and calendar.due[place]:
+            stock, pipeline[0] = stock + pipeline[0], 0.0
+        has_ramp = getattr(self, "ramp", None) is not None
+        return general_rules.State(stock, tuple(pipeline), previous if has_ramp else 0.0, tuple(by_age), float(place))
+
+    def general_parts(self, s: Any, a: float, y: float, p: Any) -> dict[str, float]:
+        """What a period cost and moved: as of plain inventories, with what was discarded, and the costs by kind."""
+        if self.has_two_suppliers:
+            quantity, paid = supplier_rules.ordered(s, a, p), supplier_rules.spend(s, a, p)
+            pipeline = supplier_rules.with_orders(s, a, p)
+        else:
+            quantity, paid = float(rules.ordered(s, a, p)), rules.spend(s, a, p)
+            pipeline = general_rules.placed((*s.pipeline, 0.0), p.slot[int(s.clock)], quantity)
+        arriving = general_rules.arriving_of(pipeline, s, p)
+        found = general_rules.issued(s, arriving, y, p)
+        demand, owed, short = max(float(y), 0.0), max(-s.on_hand, 0.0), found[-1]
+        missed, left = min(short, demand), sum(found[1:-1])
+        revenue = p.price * (demand + owed - short)
+        parts = {
+            "cost": revenue - float(self.task().reward(s, a, y, p)),
+            "revenue": revenue,
+            "demand": float(y),
+            "served": demand - missed,
+            "stock": p.keep * left,
+            "order": quantity,
+            "holding": p.holding * left,
+            "shortage": p.shortage * short + p.missed_unit * missed + (p.missed_period if missed > 0.0 else 0.0),
+            "ordering": paid,
+        }
+        if self.has_two_suppliers:
+            parts["expedited"] = supplier_rules.expedited_of(a, p)
+        if p.life > 0.0:
+            parts |= {"waste": found[0], "disposal": p.disposal * found[0]}
+        return parts
+
+    def general_figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
+        """Fill rate: share of demand served from stock in its own period."""
+        calendar = self.calendar
+        clock = states[:, :, -1].astype(np.int64)
+        due, slot = np.array(calendar.due)[clock], np.array(calendar.slot)[clock]
+        orders = np.nan_to_num(actions)
+        if self.has_two_suppliers:
+            orders, slot = orders % supplier_rules.EACH, np.array(self._fast.slot)[clock]
+        arriving = due * (states[:, :, 1] + np.where(slot == 0.0, orders, 0.0))
+        served = np.minimum(np.maximum(states[:, :, 0] + arriving, 0.0), outcomes).sum(axis=1)
+        asked = outcomes.sum(axis=1)
+        return {"fill_rate": np.where(asked > 0.0, served / np.where(asked > 0.0, asked, 1.0), 1.0)}
+
+    def opening(self, level: float) -> Any:
+        """Where a replay begins: `level` units in stock, and as much for every period until today's order arrives."""
+        if not self.is_general:
+            lead = int(getattr(self, "lead_time", 0))
+            return self.state(level, [level] * lead, level)
+        calendar, place = self.calendar, self.clock or 0
+        ahead = calendar.arrival(place)
+        orders = [0.0] * ahead
+        waiting = 0.0
+        for i in range(ahead):
+            waiting += level
+            if calendar.due[(place + i) % len(calendar.due)]:
+                orders[i], waiting = waiting, 0.0
+        ages = [0.0] * self.ages
+        if ages:
+            ages[-1] = level
+        stock = level if self.ages or self.shelf_life is None else 0.0
+        return self.state(stock, orders, level, ages=ages, clock=place)
+
+    def covering(self, periods: int) -> Any:
+        """The same inventory, whose calendar with holidays reaches so many periods at least."""
+        import dataclasses
+
+        if not self.holidays or (self.calendar_length or _LENGTH) >= periods:
+            return self
+        return dataclasses.replace(self, calendar_length=periods)
+
+
+def _due(calendar: Calendar, place: int, periods: int) -> list[float]:
+    return [calendar.due[(place + k) % len(calendar.due)] for k in range(periods)]
+
+
+def _days_a_week(period: str) -> int:
+    return 5 if period == "weekday" else 7
+
+
+def _day(field: str, text: str) -> date:
+    try:
+        return date.fromisoformat(str(text)[:10])
+    except ValueError:
+        raise InputError(field, repr(text), "a date such as '2024-05-20'") from None
+
+
+def _periods_between(first: date, second: date, period: str) -> int | None:
+    """Periods from one date to another; None where a period has no length that is known."""
+    days = (second - first).days
+    if period == "day":
+        return days
+    if period == "week":
+        return days // 7
+    if period == "month":
+        return 12 * (second.year - first.year) + second.month - first.month
+    if period == "weekday":
+        weeks = (days + first.weekday()) // 7
+        return 5 * weeks + min(second.weekday(), 5) - min(first.weekday(), 5)
+    return None
+
+
+@lru_cache(maxsize=256)
+def _calendar(
+    order_days: tuple[str, ...], delivery_days: tuple[str, ...], review: int, holidays: tuple[str, ...], period: str,
+    length: int, first_day: str, lead: int,
+) -> Calendar:  # fmt: skip
+    if review != 1:
+        opened = tuple(c == 0 for c in range(review))
+        return calendar_of(opened, (True,) * review, lead)
+    if not (order_days or delivery_days or holidays):
+        return calendar_of((True,), (True,), lead)
+    cycle = _days_a_week(period)
+    opened = weekday_flags("order_days", order_days, cycle)
+    due = weekday_flags("delivery_days", delivery_days, cycle)
+    if not holidays:
+        return calendar_of(opened, due, lead)
+    closed = [_day(f"holidays[{i}]", text) for i, text in enumerate(holidays)]
+    first = _day("first_day", first_day) if first_day else date(2024, 1, 1)  # a Monday, where nobody says
+    return calendar_of(opened, due, lead, first, closed, length)
