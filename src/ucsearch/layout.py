@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 D = TypeVar("D", bound=np.generic)
 WHOLE = 2**53  # up to here a float holds every whole number
+COUNT = 2**31  # below this a parameter that is annotated as `int`, a count or a place in a tuple
 _WHOLE_HINT = "Floats hold every whole number up to 2**53 = 9007199254740992; use a larger unit."
 
 
@@ -79,6 +80,20 @@ class Layout:
 
     kind: type[Any]
     lengths: tuple[int, ...]
+    whole: frozenset[int] = frozenset()  # numbers of the fields that hold whole numbers: parameters, annotated as int
+
+    @classmethod
+    def of_params(cls, value: Any, field: str) -> Layout:
+        """As `of`; fields that are annotated `int` or `tuple[int, ...]` hold whole numbers."""
+        layout = cls.of(value, field)
+        kinds = getattr(layout.kind, "__annotations__", {})
+        named = [_annotation(kinds.get(name)) for name in layout.kind._fields]
+        own = frozenset(i for i, name in enumerate(named) if name == "int" or name.startswith("tuple[int"))
+        if not own:
+            return layout
+        layout = cls(layout.kind, layout.lengths, own)
+        layout.flatten(value, field)
+        return layout
 
     @classmethod
     def of(cls, value: Any, field: str) -> Layout:
@@ -138,6 +153,8 @@ class Layout:
             raise InputError(field, f"{len(value)} fields", f"{len(self.lengths)} fields {self.kind._fields}")
         quick = self.quick(value)
         if quick is not None:
+            if self.whole:
+                self._refuse_parts(np.array([quick]), field)
             return quick
         row: list[float] = []
         for name, length, item in zip(self.kind._fields, self.lengths, value, strict=True):
@@ -153,6 +170,8 @@ class Layout:
                 row.extend(x + 0.0 for x in item)
                 continue
             row.extend(_number(x, f"{field}.{name}", i) for i, x in enumerate(item))
+        if self.whole:
+            self._refuse_parts(np.array([row]), field)
         return row
 
     def build(self, row: Sequence[float]) -> Any:
@@ -166,7 +185,22 @@ class Layout:
             else:
                 items.append(tuple(row[at : at + length]))
                 at += length
+        for i in self.whole:
+            items[i] = tuple(map(int, items[i])) if self.lengths[i] else int(items[i])
         return self.kind(*items)
+
+    def _refuse_parts(self, rows: Floats, field: str) -> None:
+        """Fields of whole numbers hold nothing else."""
+        at = 0
+        for i, length in enumerate(self.lengths):
+            if i in self.whole:
+                for column in range(at, at + (length or 1)):
+                    bad = np.flatnonzero((rows[:, column] != np.floor(rows[:, column])) | ~(abs(rows[:, column]) < COUNT))
+                    if len(bad):
+                        w, name = int(bad[0]), f"{field}.{self.names[column]}"
+                        expected = "a whole number below 2**31, because the field is annotated as int"
+                        raise InputError(name, float(rows[w, column]), expected, index=w if len(rows) > 1 else None)
+            at += length or 1
 
     def columns(self, rows: Floats) -> Any:
         """Flat rows (N, size) as one NamedTuple of arrays: (N,) for a float, (N, length) for a tuple."""
@@ -182,10 +216,15 @@ class Layout:
             array = as_finite(values, field)
             if array.ndim != 2 or array.shape[1] != self.size:
                 raise InputError(field, f"shape {array.shape}", f"shape (W, {self.size}) in the order {self.names}")
+            if self.whole:
+                self._refuse_parts(array, field)
             # A copy: who steps the same array on would change what was decided on, after the decision.
             return array + 0.0
         if is_named_tuple_type(type(values)):
-            return self._rows_of_arrays(values, field)
+            made = self._rows_of_arrays(values, field)
+            if self.whole:
+                self._refuse_parts(made, field)
+            return made
         if isinstance(values, Iterable):
             flat = [self.flatten(v, f"{field}[{i}]") for i, v in enumerate(values)]
             if not flat:
@@ -309,6 +348,11 @@ def _item(x: Any) -> Any:
     if not isinstance(x, tuple):
         return as_number(x) + 0.0
     return tuple([v + 0.0 if type(v) is float and math.isfinite(v) else as_number(v) + 0.0 for v in x])
+
+
+def _annotation(kind: Any) -> str:
+    """As it is written, whether or not annotations are kept as text (`NamedTuple` wraps texts)."""
+    return str(getattr(kind, "__forward_arg__", None) or (kind.__name__ if type(kind) is type else kind))
 
 
 def _is_text(item: Any) -> bool:

@@ -281,8 +281,9 @@ class Task(Generic[State, Params]):
         if not isinstance(self.called, str) or not self.called.strip():
             raise InputError("task.called", repr(self.called), "what the actions are, in the plural, such as 'sizes'")
         if self.params is not None:
-            Layout.of(self.params, "task.params")
-            object.__setattr__(self, "params", with_one_zero(self.params))
+            layout = Layout.of_params(self.params, "task.params")
+            own = layout.build(layout.flatten(self.params, "task.params")) if layout.whole else self.params
+            object.__setattr__(self, "params", with_one_zero(own))
         if self.pack and self.pack not in getattr(self.params, "_fields", ()):
             known = ", ".join(getattr(self.params, "_fields", ())) or "there are none"
             raise InputError("task.pack", repr(self.pack), f"a field of task.params ({known})")
@@ -328,7 +329,7 @@ class Task(Generic[State, Params]):
 
     @cached_property
     def params_layout(self) -> Layout | None:
-        return None if self.params is None else Layout.of(self.params, "task.params")
+        return None if self.params is None else Layout.of_params(self.params, "task.params")
 
     @cached_property
     def params_row(self) -> NDArray[np.float64]:

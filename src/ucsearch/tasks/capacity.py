@@ -168,7 +168,7 @@ def prepare(outcomes: Floats, p: Any, view: Any) -> Floats:
 
 def bound(s: Any, h: int, table: Floats, p: Any) -> float:
     """Every step's best number of units between the fewest and the most that can be in service then."""
-    depth, count = table.shape[0], table.shape[1] >> 1
+    depth, count = table.shape[0], table.shape[1] // 2
     rise, fall = min(max(p.grid[-1], 0.0), p.ramp), min(max(-p.grid[0], 0.0), p.ramp)
     floor_level = min(s.online, p.smallest)
     known, young, total = s.online, total_of(s.young), 0.0

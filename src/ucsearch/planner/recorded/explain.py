@@ -225,9 +225,8 @@ def _situation(task: Task | None, record: dict[str, Any], units: str, money: str
 
 
 def _params(task: Task, record: dict[str, Any]) -> Any:
-    inputs = record["inputs"]
-    values = [float(decode_number(x)) for x in inputs["params"]]
-    return Layout(type(task.params), tuple(inputs["params_lengths"])).build(values)
+    values = [float(decode_number(x)) for x in record["inputs"]["params"]]
+    return None if task.params_layout is None else task.params_layout.build(values)
 
 
 def _forecast_line(members: Floats, meta: dict[str, Any], units: str, task: Task | None) -> str:

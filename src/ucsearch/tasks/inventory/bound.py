@@ -86,8 +86,8 @@ def prepare(outcomes: Floats, p: Any, view: Any) -> Floats:
 
 def bound(s: Any, h: int, table: Floats, p: Any) -> float:
     """Never below the best sum of reward minus risk times spread from `s` at step `h` to the end."""
-    depth, members, width = floor(table[DEPTH]), floor(table[SIZE]), floor(table[WIDTH])
-    row, end = TOP + h * width, TOP + depth * width
+    depth, members, width = floor(table[DEPTH]), floor(table[SIZE]), table[WIDTH]
+    k, row, end = h, TOP + floor(h * width), TOP + floor(depth * width)
     ramp, largest, capacity = p.ramp * WIDER, p.largest_order * WIDER, p.capacity * WIDER
     stock = s.on_hand
     position = s.on_hand
@@ -106,7 +106,8 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
                 stock = carried(available, table[row + MEAN], p.keep, p.backorders)
             else:
                 waiting += arriving
-            row += width
+            k += 1
+            row = TOP + floor(k * width)
     safety = _SAFETY
     if row >= end:
         part = p.salvage * (max(stock, 0.0) + waiting)
@@ -137,7 +138,8 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
             low = carried(low, table[row + MEAN], p.keep, p.backorders) + max(least, 0.0)
             high = carried(high, table[row + MEAN], p.keep, p.backorders) + most
             high = max(low, min(high, capacity))
-            row += width
+            k += 1
+            row = TOP + floor(k * width)
     if s.last > ramp:
         # Orders that arrive too late to sell still cost what the ramp forces them to be.
         for t in range(max(h, depth - floor(p.lead_time)), depth):
@@ -191,11 +193,12 @@ def members_below(amount: float, table: Floats, row: int, members: int) -> int:
     if members <= MANY:
         count = 0
         for j in range(row + HEAD, row + HEAD + members):
-            count += table[j] < amount
+            if table[j] < amount:
+                count += 1
         return count
     low, high = 0, members
     while low < high:
-        middle = (low + high) >> 1
+        middle = (low + high) // 2
         if table[row + HEAD + middle] < amount:
             low = middle + 1
         else:
@@ -326,7 +329,7 @@ def majorant_at(x: float, table: Floats, row: int, members: int) -> float:
     if x >= table[high]:
         return float(table[high + room] + table[row + RIGHT] * (x - table[high]))
     while high - low > 1:
-        middle = (low + high) >> 1
+        middle = (low + high) // 2
         if x < table[middle]:
             high = middle
         else:
