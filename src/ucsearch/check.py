@@ -11,8 +11,8 @@ import numpy as np
 
 from ucsearch.errors import InputError, TaskError, UCSearchWarning, warn_user
 from ucsearch.layout import Layout
-from ucsearch.lint import lint_task
 from ucsearch.options import Proof, Run
+from ucsearch.rules.dialect import explain, findings
 from ucsearch.task import CHECKED, Task, View
 
 __all__ = ["TaskWarning", "check_task"]
@@ -45,7 +45,7 @@ def check_task(
     layout = task.layout(state)
     state = layout.build(layout.flatten(state, "state"))  # as both engines see it
     samples = _outcomes(task, outcomes)
-    _check_sources(task)
+    _check_dialect(task, layout)
     walk = _Walk(task, layout, samples)
     walk.run(state, depth)
     if closed:
@@ -108,13 +108,10 @@ def _outcomes(task: Task, outcomes: Iterable[Any]) -> list[Any]:
     return made
 
 
-def _check_sources(task: Task) -> None:
-    for finding in lint_task(task.functions()):
-        if finding.compiles:
-            text = f"task {task.name!r}: {finding} so that both engines compute the same"
-        else:
-            text = f"task {task.name!r} will not compile: {finding}"
-        warn_user(text, TaskWarning)
+def _check_dialect(task: Task, layout: Layout) -> None:
+    found = findings(task, layout)
+    if found:
+        warn_user(explain(task, found), TaskWarning)
 
 
 class _Walk:
@@ -149,7 +146,7 @@ class _Walk:
             warn_user(
                 f"task {self.task.name!r}: {apart} of {len(self.visited)} states differ by rounding alone; "
                 "closed mode values each of them. Round inside step, to a step that floats hold exactly, for instance "
-                "round(x * 1024.0) / 1024.0", TaskWarning,
+                "math.floor(x * 1024.0 + 0.5) / 1024.0", TaskWarning,
             )  # fmt: skip
 
     def _fail(self, reason: str, step: int | None, action: float | None) -> TaskError:

@@ -195,7 +195,9 @@ class Layout:
         for i, length in enumerate(self.lengths):
             if i in self.whole:
                 for column in range(at, at + (length or 1)):
-                    bad = np.flatnonzero((rows[:, column] != np.floor(rows[:, column])) | ~(abs(rows[:, column]) < COUNT))
+                    bad = np.flatnonzero(
+                        (rows[:, column] != np.floor(rows[:, column])) | ~(abs(rows[:, column]) < COUNT)
+                    )
                     if len(bad):
                         w, name = int(bad[0]), f"{field}.{self.names[column]}"
                         expected = "a whole number below 2**31, because the field is annotated as int"

@@ -20,6 +20,8 @@ from ucsearch.decision.gate import FAILURES, IN_TIME, TIE_ALLOWED, Context, Gate
 from ucsearch.decision.view import brief, brief_panel, frame_of, html_of, html_panel
 from ucsearch.decision.words import explain_condition, explain_fallback, explain_keeping, explain_mode, explain_release
 from ucsearch.formatting import figure
+from ucsearch.rules.dialect import explain as rules_words
+from ucsearch.rules.dialect import findings
 from ucsearch.task import Task
 
 __all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome", "Refused"]
@@ -109,6 +111,9 @@ class Decision:
             weights, mode = plan.trace.weights[0].tolist(), plan.settings.mode
             keeping = explain_keeping(self.certificate.member_feasible, weights, mode)
             lines.append(f"  It was {explain_mode(mode)}" + (f"; it {keeping}." if keeping else "."))
+            outside = findings(plan.task, plan.layout)
+            if outside:
+                lines.append(f"  {rules_words(plan.task, outside)}.")
             for r in self.certificate.rivals:
                 score = "not retained" if math.isnan(r.score) else f"scores {figure(r.score)}"
                 upper = "not bounded" if math.isnan(r.upper) else f"at most {figure(r.upper)}"

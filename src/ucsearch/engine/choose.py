@@ -17,6 +17,7 @@ from ucsearch.engine.compiled import engine as compiled
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Policy, Settings
+from ucsearch.rules.dialect import roles_asked, tell
 from ucsearch.task import Task
 
 __all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked", "engine_for", "wait_for_kernels"]
@@ -66,6 +67,8 @@ def choose_kernel(task: Task, layout: Layout, settings: Settings, engine: str, e
     ready = compiled.ready_kernel(task, layout, settings)
     if ready is not None:
         return ready
+    if tell(task, layout, roles_asked(task, settings.mode == MODES["members"], settings.use_bound)):
+        return None
     if engine == "auto" and not compiled.on_disk(task, layout, settings):
         name = compiled.name_of(task, layout, settings)
         total = _spent.get(name, 0) + edges + before

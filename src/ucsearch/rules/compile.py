@@ -15,7 +15,7 @@ What holds of the functions that `rule` returns:
 - In place of `math` stands `checked_math`; compile rules with `error_model="python"` and `boundscheck=True`. Then a
   rule that would raise in Python raises in the kernel, and so does one whose answer the machine cannot tell. Hand that
   window to the plain engine.
-- A task outside the dialect raises `Refused` before anything is compiled: no kernel is built of it.
+- A rule outside the dialect raises `dialect.Refused` before it is compiled: no kernel is built of it.
 - `prepare` is not bound by the dialect. `rule("prepare")` is its copy for numba, for kernels that make tables.
 """
 
@@ -28,16 +28,13 @@ from typing import Any, Protocol
 
 from ucsearch.layout import Layout
 from ucsearch.rules.checked_math import checked_math
-from ucsearch.sources import Unsourced, captured, plain_function
+from ucsearch.rules.dialect import refuse
+from ucsearch.sources import captured, plain_function
 from ucsearch.task import Task
 
-__all__ = ["Compiler", "Jit", "Refused"]
+__all__ = ["Compiler", "Jit"]
 
 Function = Callable[..., Any]
-
-
-class Refused(Unsourced):
-    """This task stays in plain Python; the message says which line and why."""
 
 
 class Jit(Protocol):
@@ -66,7 +63,11 @@ class Compiler:
         """The function of a role of `Task.functions`, or `use:NAME` for one of `Task.uses`."""
         function = self.task.uses[role[4:]] if role.startswith("use:") else self.task.functions()[role]
         plain = plain_function(function)
-        return self._compiled(plain) if self.jit.compiles else plain
+        if not self.jit.compiles:
+            return plain
+        if role != "prepare":
+            refuse(self.task, self.layout, (role,))
+        return self._compiled(plain)
 
     def _compiled(self, function: types.FunctionType) -> Function:
         made = self._made.get(id(function))
@@ -82,8 +83,6 @@ class Compiler:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         for name, value in captured(function).items():
             value = getattr(value, "py_func", value)
-            if value is function:
-                raise Refused(f"{function.__name__} calls itself")
             if isinstance(value, types.FunctionType):
                 ready: Any = self._compiled(value)
             elif isinstance(value, types.BuiltinFunctionType) and value in self._math:

@@ -20,17 +20,19 @@ import ast
 import builtins
 import math
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ucsearch.errors import UncompilableWarning, warn_user
 from ucsearch.layout import COUNT, WHOLE, Layout, is_named_tuple_type
 from ucsearch.rules.source import Unreadable, definition, function_of
+from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
-__all__ = ["Finding", "Refused", "captured", "findings", "refuse"]
+__all__ = ["Finding", "Refused", "captured", "explain", "findings", "refuse", "roles_asked", "tell"]
 
 _TURNS = 2**31  # statements that one call of a rule may run: minutes of plain Python
 _LARGEST = 2**62  # below this a sum or a product of whole numbers fits 64 bits
@@ -56,7 +58,7 @@ class Finding:
         return f"{self.role} ({self.file}:{self.line}): {self.what}; {self.instead}"
 
 
-class Refused(Exception):
+class Refused(Unsourced):
     """These rules run in plain Python; the message says which line keeps them there, and what to write instead."""
 
     def __init__(self, found: tuple[Finding, ...]) -> None:
@@ -272,18 +274,39 @@ def findings(
 
     `roles`: of these rules, by default of all that kernels ask (no `fallback`, `invariant` or `prepare`); `use:NAME` is
     one of `Task.uses`. `device`: of the GPU's dialect, which has no `exp`, `log`, ... and no // and % of floats."""
-    kept: dict[Any, Finding | None] = task.__dict__.setdefault("_kept_findings", {})
-    found = []
-    for role, (function, arguments) in _asked(task, layout).items():
-        if roles is not None and role not in roles:
-            continue
-        key = (layout, role, device)
-        if key not in kept:
-            kept[key] = _judged(role, function, arguments, task, layout, device)
-        finding = kept[key]
-        if finding is not None:
-            found.append(finding)
-    return tuple(found)
+    kept: Any = task.__dict__.get("_kept_findings")
+    reach = task.reach()
+    if kept is None or kept[0] is not reach:
+        kept = task.__dict__["_kept_findings"] = (reach, {})
+    key = (layout, roles, device)
+    if key not in kept[1]:
+        asked = {role: rule for role, rule in _asked(task, layout).items() if roles is None or role in roles}
+        found = (_judged(role, *rule, task, layout, device) for role, rule in asked.items())
+        kept[1][key] = tuple(finding for finding in found if finding is not None)
+    made: tuple[Finding, ...] = kept[1][key]
+    return made
+
+
+def roles_asked(task: Task, members: bool, use_bound: bool) -> tuple[str, ...]:
+    """The rules that a kernel of a search asks."""
+    bound = ("bound",) if use_bound else ()
+    followed = tuple(f"continuation_{i}" for i in range(len(task.followed))) if members else ()
+    return ("feasible", "step", "reward", "terminal", "allowed_end", *bound, *followed)
+
+
+def tell(task: Task, layout: Layout, roles: tuple[str, ...] | None = None) -> bool:
+    """Whether these rules are outside the dialect; a warning says so, once a task."""
+    found = findings(task, layout, roles)
+    if found and not task.__dict__.get("_told_outside"):
+        task.__dict__["_told_outside"] = True
+        warn_user(explain(task, found), UncompilableWarning)
+    return bool(found)
+
+
+def explain(task: Task, found: tuple[Finding, ...]) -> str:
+    """What is outside, in words."""
+    lines = list(dict.fromkeys(map(str, found)))
+    return f"task {task.name!r} runs in plain Python (same results, slower). Cause: {'; '.join(lines)}"
 
 
 def _asked(task: Task, layout: Layout) -> dict[str, tuple[Callable[..., Any], tuple[Kind, ...]]]:
@@ -572,9 +595,9 @@ class _Function:
     def items_of(self, node: ast.For) -> Kind:
         """The kind of what a loop goes over."""
         over = node.iter
-        if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id not in self.local:
-            if self.outer(over.func) == Thing("range", range):
-                return self.counted(over)
+        called = over.func if isinstance(over, ast.Call) else None
+        if isinstance(over, ast.Call) and isinstance(called, ast.Name) and self.is_range(called):
+            return self.counted(over)
         kind = self.value(over)
         if not isinstance(kind, Row) or kind.made_by is not None:
             raise _Outside(over, f"a loop over {kind.name}", "loop over range(...) or a tuple")
@@ -582,13 +605,16 @@ class _Function:
             raise _Outside(over, "a loop over an empty tuple", "leave it out")
         return self.same(over, kind)
 
+    def is_range(self, name: ast.Name) -> bool:
+        return name.id not in self.local and self.outer(name) == Thing("range", range)
+
     def counted(self, node: ast.Call) -> Kind:
         if node.keywords or not 1 <= len(node.args) <= 3:
             raise _Outside(node, "range(...) with other arguments", "write range(stop) or range(start, stop, step)")
         edges = [self.index(argument) for argument in node.args]
         start, stop = (whole(0), edges[0]) if len(edges) == 1 else edges[:2]
         by = edges[2].base if len(edges) == 3 else 1
-        if max(start.most, stop.most) <= _TURNS or len(edges) == 3 and edges[2].rate:
+        if max(start.most, stop.most) <= _TURNS or (len(edges) == 3 and edges[2].rate):
             return whole(max(start.most, stop.most))
         return whole(start.base, start.rate + by)  # no item is farther from the start than there are turns
 
@@ -722,7 +748,7 @@ class _Function:
             instead = _OTHER_CALLS.get(getattr(value, "__name__", ""), "write it with + - * / and math")
             raise _Outside(node, f"{name}()", instead)
         if self.reader.device and own not in _ON_BOTH:
-            raise _Outside(node, f"math.{own}, which differs in its last digits on a GPU", "tabulate it in the outcomes")
+            raise _Outside(node, f"math.{own}, which is for the CPU only", "tabulate it in the outcomes")
         return Thing(f"math.{own}", value)
 
     def stranger(self, value: Any, name: str, node: ast.AST) -> _Outside:
@@ -730,7 +756,7 @@ class _Function:
         if isinstance(value, types.ModuleType):
             what = f"the module {value.__name__}"
             return _Outside(node, what, "use math, and captured arrays by their indices")
-        if isinstance(value, np.generic) or isinstance(value, int | float):
+        if isinstance(value, np.generic | int | float):
             return _Outside(node, f"{name} is a {kind}", "capture a plain number: float(x)")
         if isinstance(value, str | bytes):
             return _Outside(node, "a text", "rules are about numbers")
@@ -764,7 +790,7 @@ class _Function:
             made = whole(a.most * b.most)
         elif sign == "//":
             by = node.right if isinstance(node, ast.BinOp) else node.value
-            least = by.value if isinstance(by, ast.Constant) and by.value else 1
+            least = by.value if isinstance(by, ast.Constant) and isinstance(by.value, int) and by.value else 1
             made = whole(-(-a.base // least), -(-a.rate // least))
         else:
             made = b
@@ -865,12 +891,12 @@ class _Function:
                 if isinstance(part, ast.Slice):
                     raise _Outside(node, "a part of an array", "loop over range(...)")
                 self.index(part)
-            if of == TABLE:
+            if not isinstance(of, Array):
                 return FLOAT
-            left = of.dimensions - len(parts) if isinstance(of, Array) else 0
+            left = of.dimensions - len(parts)
             if left < 0:
                 raise _Outside(node, "too many indices", "one for each dimension")
-            return of.item if left == 0 else Array(of.name, of.item, left)  # type: ignore[union-attr]
+            return of.item if left == 0 else Array(of.name, of.item, left)
         raise _Outside(node, f"an index of {of.name}", "use indices of tuples and arrays")
 
     def of_row(self, node: ast.Subscript, of: Row) -> Kind:
@@ -1031,13 +1057,3 @@ def _is_store(node: ast.Name) -> bool:
 
 def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def reasons(found: tuple[Finding, ...]) -> Iterator[str]:
-    """The findings, those that stand in one line of one file once."""
-    seen = set()
-    for finding in found:
-        place = (finding.file, finding.line, finding.what)
-        if place not in seen:
-            seen.add(place)
-            yield str(finding)

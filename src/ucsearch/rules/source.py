@@ -106,7 +106,7 @@ def _holds(node: Definition, code: types.CodeType) -> bool:
     body = node.body
     first, last = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
     places = [p for p in code.co_positions() if None not in p and p[2] != p[3]]
-    return all(first <= (p[0], p[2]) and (p[1], p[3]) <= last for p in places)  # type: ignore[operator]
+    return all(first <= (p[0], p[2]) and (p[1], p[3]) <= last for p in places)
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -119,5 +119,3 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
 def _shape(code: types.CodeType) -> Any:
     consts = tuple(_shape(c) if isinstance(c, types.CodeType) else (type(c).__name__, repr(c)) for c in code.co_consts)
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, consts
-
-

@@ -14,13 +14,13 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from ucsearch.engine.compiled.alike import refuse_unalike
 from ucsearch.engine.compiled.head import HEAD, TAIL
 from ucsearch.engine.compiled.spelled import GROUPS, ROOM, spell_out
 from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.instead import Fill
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
+from ucsearch.rules.dialect import refuse
 from ucsearch.signatures import TIMED
 from ucsearch.sources import Bundle, Unsourced, captured, plain_function
 from ucsearch.spreads import kernel_text as kernel_spreads
@@ -110,7 +110,7 @@ def _used(task: Task, layout: Layout, use_bound: bool, algorithm: str) -> dict[s
         found |= {f"use_{j}": task.uses[name] for j, name in enumerate(sorted(task.uses))}
     for i, item in enumerate(task.followed):
         found[f"continuation_{i}"] = item.policy
-    refuse_unalike(found.values(), (layout.kind, task.outcome, None if task.params is None else type(task.params)))
+    refuse(task, layout, (*(role for role in found if role != "prepare"), *(f"use:{name}" for name in task.uses)))
     return found
 
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from ucsearch.engine.arrays import Inputs, Outputs, read_only
 from ucsearch.engine.compiled.cache import is_cached, kernel_name
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
-from ucsearch.engine.compiled.explain import explain_failure
 from ucsearch.engine.compiled.loading import LOCK, Loaded, load_or_compile
 from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, Status
 from ucsearch.errors import UncompilableWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
 from ucsearch.reach import Reach
+from ucsearch.rules.dialect import Refused, explain
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
@@ -108,8 +108,18 @@ def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None
                 )
                 slot.call = _form(task, slot.loaded.call)
             except Exception as error:  # numba raises many kinds; all mean the same here
-                warn_user(explain_failure(task, layout, error), UncompilableWarning)
+                warn_user(_explained(task, error), UncompilableWarning)
         return slot.call
+
+
+def _explained(task: Task, error: Exception) -> str:
+    if isinstance(error, Refused):
+        return explain(task, error.findings)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (
+        f"task {task.name!r} does not compile, so it runs in plain Python (same results, slower). "
+        f"Cause: {type(error).__name__}: {' '.join(lines[:3])[:400]}"
+    )
 
 
 def _form(task: Task, kernel: Kernel) -> Kernel:
