@@ -9,7 +9,8 @@ return one. Where `jit.compiles` is false, `rule` returns the user's own functio
 What holds of the functions that `rule` returns:
 
 - They take and return what the task's functions do, by position, with the same number of arguments (`task.timed` says
-  which of them take the step). States, parameters and outcomes are the task's own NamedTuple classes.
+  which of them take the step). States, parameters and outcomes are the task's own NamedTuple classes; parameters in
+  `task.params_layout.whole` are whole numbers, as `Layout.build` makes them.
 - A function is made once, and helpers that several rules call are made once for all of them. Captured values, of
   modules and of closures, are constants of the compiled code.
 - In place of `math` stands `checked_math`; compile rules with `error_model="python"` and `boundscheck=True`. Then a

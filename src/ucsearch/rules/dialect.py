@@ -8,7 +8,7 @@ NamedTuples, arrays. What is not on the lists below is outside, and the rule run
 computes the same to the bit in Python and in a kernel, or raises in the kernel:
 
 - A whole number has a known largest size. A count grows by its step, at most `_TURNS` times in one call of a rule;
-  nothing that may pass 2**62 is inside, so 64 bits hold it. Where it meets a float it becomes one, as in Python.
+  nothing that may pass 2**63 is inside, so 64 bits hold it. Where it meets a float it becomes one, as in Python.
 - What is a whole number on one way and a float on another (`0 if x < 0.0 else x`, `max(0, x)`) is outside: Python keeps
   the whole number, machine code has one kind for both.
 - Every name has a value on every way that leads to where it is read.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import math
 import types
 from collections.abc import Callable
@@ -35,7 +36,7 @@ from ucsearch.task import Task
 __all__ = ["Finding", "Refused", "captured", "explain", "findings", "refuse", "roles_asked", "tell"]
 
 _TURNS = 2**31  # statements that one call of a rule may run: minutes of plain Python
-_LARGEST = 2**62  # below this a sum or a product of whole numbers fits 64 bits
+_LARGEST = 2**63 - 1  # up to here a sum or a product of whole numbers fits 64 bits
 _FLOORED = 2**53  # what `floor` and `ceil` give at most; else they raise in a kernel
 _AXIS = 2**31  # items along one axis of an array
 _LITTLE = 2**16
@@ -972,6 +973,8 @@ class _Function:
             return row(tuple(self.plain(part) for part in fields), value)
         if isinstance(getattr(value, "py_func", value), types.FunctionType):
             code = function_of(value).__code__
+            if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_kwonlyargcount:
+                raise _Outside(node, f"an argument with * of {target.name}", "name every one")
             names = code.co_varnames[: code.co_argcount]
             arguments = tuple(self.value(part) for part in self.placed(node, names))
             return self.reader.call(value, arguments, node)
@@ -1024,7 +1027,7 @@ class _Function:
             return whole(len(one.items))
         if name == "bool" and (one == BOOL or _is_number(one)):
             return BOOL
-        if name == "float" and (one == BOOL or _is_number(one)):
+        if name == "float" and _is_number(one):
             return FLOAT
         if name == "abs" and _is_number(one):
             return one

@@ -196,12 +196,13 @@ def _function(signature: str, *body: str, wrap: str = "uc_inner") -> list[str]:
 def _build(kind: str, layout: Layout, cell: str) -> str:
     """`State(x[0], (x[1], x[2]))` for a layout, with `cell` naming the flat positions."""
     items, at = [], 0
-    for length in layout.lengths:
+    for field, length in enumerate(layout.lengths):
+        own = f"int({cell})" if field in layout.whole else cell
         if length == 0:
-            items.append(cell.format(at))
+            items.append(own.format(at))
             at += 1
         else:
-            items.append("(" + "".join(cell.format(at + i) + ", " for i in range(length)) + ")")
+            items.append("(" + "".join(own.format(at + i) + ", " for i in range(length)) + ")")
             at += length
     return f"{kind}({', '.join(items)})"
 
