@@ -45,7 +45,6 @@ def check_task(
     layout = task.layout(state)
     state = layout.build(layout.flatten(state, "state"))  # as both engines see it
     samples = _outcomes(task, outcomes)
-    _check_dialect(task, layout)
     walk = _Walk(task, layout, samples)
     walk.run(state, depth)
     if closed:
@@ -58,6 +57,7 @@ def check_task(
     for i, item in enumerate(task.continuations):
         _check_continuation(task, item, i, walk.visited)
     _check_sums(task, state, samples, depth)
+    _check_dialect(task, layout)
     if compiled:
         _check_engines(task, state, samples, depth)
     if task.reach().refused:

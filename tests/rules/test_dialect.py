@@ -145,7 +145,7 @@ INSIDE = [
     "s[0] + s[1][0]",
     "FLOATS[p.n] + GRID[1, p.n - 1] + GRID[0][1] + WHOLES[p.n - 1] * a",
     "FLOATS[-p.n] + GRID.shape[0] * y + FLOATS.shape[0]",
-    "FLOATS[math.floor(s.x)]",
+    "FLOATS[math.floor(s.x)] + len(FLOATS) * len(GRID)",
     "WHOLES[2] // 3 + WHOLES[0] % WHOLES[1]",
     "PAIRS[1][0] * RATE + math.pi + math.e - math.tau",
     "math.sqrt(abs(s.x)) + math.exp(-abs(y)) + math.log(abs(s.x) + 1.0)",
@@ -489,6 +489,29 @@ def test_what_was_replaced_in_python_itself_is_outside(module: Any, name: str, m
     found = outside(rule)
     monkeypatch.undo()
     assert f"{name} was replaced" in found[0].what
+
+
+WRAPS, DIVIDES = (
+    rule_of("1.0 if a == 0.0 else float(int(s.x) * int(s.x))"),
+    rule_of("1.0 if a == 0.0 else min(10.0, 1.0 / s.x)"),
+)
+ONE = uc.Trace.from_members([[1.0]])
+
+
+@pytest.mark.filterwarnings("ignore::ucsearch.errors.UncompilableWarning")
+def test_a_rival_whose_value_wraps_around_is_not_passed_over() -> None:
+    """16e18 has more than 63 bits."""
+    made = uc.decide(task_of(WRAPS), state(4e9), ONE, uc.Exact(depth=1), run=uc.Run(engine="compiled"))
+    assert made.outcome is uc.Outcome.RELEASED
+    assert made.action != 0.0
+
+
+@pytest.mark.compiled
+def test_a_rival_that_python_cannot_value_stops_the_window() -> None:
+    """Dividing by zero is no 10."""
+    made = uc.decide(task_of(DIVIDES), state(0.0), ONE, uc.Exact(depth=1), run=uc.Run(engine="compiled"))
+    assert made.outcome is uc.Outcome.FALLBACK
+    assert made.reason is uc.Reason.TASK_ERROR
 
 
 # ------------------------------------------------------------------------------------------------- roles and kinds

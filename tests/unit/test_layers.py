@@ -19,9 +19,9 @@ ROOT = Path(ucsearch.__file__).parent
 # A part may import parts of a lower number only. What is not listed stands between the last of these and the top.
 LAYERS = {
     "errors": 0,
-    "rules": 3,
+    "rules": 5,
     "rules.answers": 0,
-    "rules.compile": 5,
+    "rules.source": 0,
     "signatures": 1,
     "instead": 0,
     "lazy": 0,
@@ -38,7 +38,6 @@ LAYERS = {
     "hidden": 1,
     "reach": 3,
     "spreads": 3,
-    "lint": 3,
     "task": 4,
     "trace": 4,
     "policies": 5,

@@ -1022,8 +1022,10 @@ class _Function:
         if one is None:
             raise _Outside(node, f"{name} of {len(given)} arguments", "give one")
         if name == "len":
+            if isinstance(one, Array) or one == TABLE:
+                return whole(_AXIS)
             if not isinstance(one, Row):
-                raise _Outside(node, f"len of {one.name}", "use len of a tuple, or x.shape[0] of an array")
+                raise _Outside(node, f"len of {one.name}", "use len of a tuple or an array")
             return whole(len(one.items))
         if name == "bool" and (one == BOOL or _is_number(one)):
             return BOOL

@@ -18,11 +18,15 @@ import numba.core.types
 import numpy as np
 from numba.core.errors import UnsupportedError
 
-from ucsearch.lint import LAST_DIGITS
-
 __all__ = ["METHODS", "SAME", "refuse_function", "refuse_kind", "refuse_method", "refuse_on_arrays"]
 
 types: Any = numba.core.types
+# Functions of NumPy, and methods of arrays, that a kernel sums up in another order or rounds otherwise.
+LAST_DIGITS = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
+    "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "cbrt", "hypot", "power", "float_power",
+    "logaddexp", "mod", "remainder", "sum", "mean", "std", "var", "linspace",
+})  # fmt: skip
 # To the bit, on numbers and arrays, of any size, with NaN, infinities and zeros of both signs.
 SAME = frozenset({
     "abs", "absolute", "fabs", "floor", "ceil", "trunc", "rint", "round", "around", "sqrt", "square", "negative",
