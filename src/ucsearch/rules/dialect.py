@@ -9,9 +9,9 @@ computes the same to the bit in Python and in a kernel, or raises in the kernel:
 
 - A whole number has a known largest size. A count grows by its step, at most `_TURNS` times in one call of a rule;
   nothing that may pass 2**63 is inside, so 64 bits hold it. Where it meets a float it becomes one, as in Python.
-- What is a whole number on one way and a float on another (`0 if x < 0.0 else x`, `max(0, x)`) is outside: Python keeps
+- What is a whole number on one path and a float on another (`0 if x < 0.0 else x`, `max(0, x)`) is outside: Python keeps
   the whole number, machine code has one kind for both.
-- Every name has a value on every way that leads to where it is read.
+- Every name has a value on every path to where it is read.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Thing(Kind):
 
 @dataclass(frozen=True)
 class Mixed(Kind):
-    """Another kind on one way than on another: for nobody to read."""
+    """Another kind on one path than on another: for nobody to read."""
 
 
 def whole(base: int, rate: int = 0) -> Whole:
@@ -144,7 +144,7 @@ def _join(a: Kind, b: Kind) -> Kind:
         items = tuple(map(_join, a.items, b.items))
         if not any(isinstance(item, Mixed) for item in items):
             return row(items, a.made_by)
-    return Mixed(f"{a.name} on one way and {b.name} on another")
+    return Mixed(f"{a.name} on one path and {b.name} on another")
 
 
 def _widened(before: Kind, after: Kind, sizes: list[int]) -> Kind:
@@ -373,7 +373,7 @@ def _check_answer(role: str, answer: Kind, layout: Layout) -> None:
         if not _is_number(answer) and answer != BOOL:
             raise _Outside(None, f"returns {answer.name}", "return True or False")
     elif not _is_number(answer):
-        instead = _NOT_A_TRUTH if answer == BOOL else "return a float on every way"
+        instead = _NOT_A_TRUTH if answer == BOOL else "return a float on every path"
         raise _Outside(None, f"returns {answer.name}", instead)
 
 
@@ -493,7 +493,7 @@ class _Function:
         if isinstance(self.node, ast.Lambda):
             return self.value(self.node.body)
         if isinstance(self.node, ast.FunctionDef) and self.run(self.node.body, first=True):
-            raise _Outside(self.node, "there is a way to its end without a value", "return a value on every way")
+            raise _Outside(self.node, "there is a path to its end without a value", "return a value on every path")
         if self.returned is None:
             raise _Outside(self.node, "it never ends", "return a value")
         return self.returned
@@ -543,7 +543,7 @@ class _Function:
 
     def leave(self, node: ast.Return) -> None:
         if node.value is None:
-            raise _Outside(node, "return without a value", "return a value on every way")
+            raise _Outside(node, "return without a value", "return a value on every path")
         made = self.value(node.value)
         joined = made if self.returned is None else _join(self.returned, made)
         if isinstance(joined, Mixed):
@@ -1045,7 +1045,7 @@ def _spelling(mixed: Mixed) -> str:
     both = {part for part in names if part in mixed.name}
     if both == names:
         return _FOR_FLOAT
-    return _NOT_A_TRUTH if BOOL.name in mixed.name else "use one kind on every way"
+    return _NOT_A_TRUTH if BOOL.name in mixed.name else "use one kind on every path"
 
 
 def _merged(ways: list[_Names]) -> _Names:
