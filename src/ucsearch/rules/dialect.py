@@ -9,8 +9,8 @@ computes the same to the bit in Python and in a kernel, or raises in the kernel:
 
 - A whole number has a known largest size. A count grows by its step, at most `_TURNS` times in one call of a rule;
   nothing that may pass 2**63 is inside, so 64 bits hold it. Where it meets a float it becomes one, as in Python.
-- What is a whole number on one path and a float on another (`0 if x < 0.0 else x`, `max(0, x)`) is outside: Python keeps
-  the whole number, machine code has one kind for both.
+- What is a whole number on one path and a float on another (`0 if x < 0.0 else x`, `max(0, x)`) is outside: Python
+  keeps the whole number, machine code has one kind for both.
 - Every name has a value on every path to where it is read.
 """
 
