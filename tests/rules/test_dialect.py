@@ -98,7 +98,7 @@ OUTSIDE = {
     "import os\nreturn a": ("import", "module"),
     "match a:\n    case 1.0:\n        return 0.0\nreturn a": ("match", "elif"),
     "with s:\n    return a": ("with", "outside"),
-    "if a > 0.0:\n    return a": ("a path to its end without a value", "every way"),
+    "if a > 0.0:\n    return a": ("a path to its end without a value", "every path"),
     "a + 1.0\nreturn a": ("a line without effect", "leave"),
     "while True:\n    a = a + 1.0": ("it never ends", "value"),
     "b, c = s.q\nreturn b": ("2 names for a tuple of 3", "items"),
