@@ -17,6 +17,7 @@ WORDS = {
     "actions": "in place of the task's own `actions`: the grid of this series, ascending, in units of the task",
     "gate": "conditions that must all hold before an action leaves: a `Gate`",
     "proof": "what the proof may cost and assume: a `Proof`",
+    "plans": "False for settings that only forecast: [task] and [policy] may then be left out",
     "run": "engine, threads, clock, progress: a `Run`",
     "now": "the moment of the decision, with a time zone; it is never read off a clock",
     "calibration": "how honest the forecasts have been: a `Calibration`",

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.kit.logged import decide, tank
+from tests.planner.kit import TOML
 from ucsearch.cli import log as module
 from ucsearch.cli import log_words
 from ucsearch.records import AuditLog, Checkpoint, blob_id, blob_ref, encode_array, loads
@@ -64,8 +65,9 @@ def test_list(path: Path) -> None:
     assert run("list", "-l", path, "--reason", "stale_trace", "--json") == ""
 
 
-def test_the_log_is_found_through_the_environment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UCSEARCH_LOG", str(path))
+def test_the_log_is_found_through_the_settings(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    (path.parent / "job.toml").write_text(TOML + "[files]\nlog = 'log.db'\n")
     assert "7 of 7 entries" in run("list")
 
 
@@ -162,5 +164,5 @@ def test_importing_the_command_is_cheap() -> None:
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
-    own = {"ucsearch.cli.terminal", "ucsearch.cli.log_words"}
+    own = {"ucsearch.cli.terminal", "ucsearch.cli.log_words", "ucsearch.cli.options", "ucsearch.errors"}
     assert imported == {"__future__", "collections.abc", "contextlib", "enum", "pathlib", "typing", "typer"} | own

@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from tests.kit.entries import fill
+from tests.planner.kit import TOML
 from ucsearch.cli.main import app, main
 from ucsearch.errors import InputError, RecordError
 from ucsearch.planner.files.table import refuse_overwriting
@@ -23,29 +24,18 @@ from ucsearch.service.config import load_config
 
 # What a command does with each of its paths. A new path must be put here; what it writes is then tried below.
 READS = {
-    "forecast": ("data", "settings"),
-    "calibrate": ("data", "settings"),
-    "decide": ("settings", "forecasts", "states", "archive", "sales"),
-    "allocate": ("settings", "states"),
-    "backtest": ("settings", "data", "states"),
-    "tune": ("settings", "data", "states"),
-    "explain": ("log", "settings"),
-    "monitor": ("log", "outcomes"),
-    "schedule": ("log", "settings"),
+    **dict.fromkeys(("forecast", "calibrate", "decide", "allocate", "backtest", "tune"), ("settings",)),
+    **dict.fromkeys(("explain", "orders", "monitor"), ("settings", "log")),
     "override": ("settings",),
-    "log override": ("settings",),
-    "whatif": ("log", "settings"),
-    "evaluate": ("data_dir",),
-    "claims": ("folder", "ledger"),
-    "report": ("directory",),
-    "cache warm": ("settings", "states"),
+    "evidence run": ("data_dir",),
+    "evidence list": ("folder", "ledger"),
+    "evidence page": ("directory",),
+    "cache warm": ("settings",),
     "log list": ("log",),
     "log show": ("log",),
     "log verify": ("log", "checkpoint"),
     "log export": ("log",),
-    "log checkpoint": ("log", "key"),
-    "log prove": ("log", "note"),
-    "log verify-proof": ("proof", "note"),
+    "log checkpoint": ("log",),
     "log backup": ("log",),
     "log restore": ("copy", "checkpoint"),
     "data check": ("data_dir",),
@@ -58,17 +48,15 @@ READS = {
     "service drill": ("copy",),
 }
 ADDS_TO = {  # logs
-    "decide": ("log",),
     "allocate": ("log",),
     "override": ("log",),
-    "log override": ("log",),
     "log rotate": ("log",),
     "job plan": ("log",),
 }
 FOLDERS = {  # a place of its own, in which a command writes files by name
     "new": ("folder",),
-    "evaluate": ("out",),
-    "report": ("out",),
+    "evidence run": ("out",),
+    "evidence page": ("out",),
     "demo": ("out",),
     "cache warm": ("to",),
     "data get": ("cache_dir",),
@@ -80,18 +68,9 @@ FOLDERS = {  # a place of its own, in which a command writes files by name
     **{f"service token {x}": ("folder",) for x in ("add", "list", "revoke")},
 }
 WRITES = {
-    "forecast": ("out", "archive"),
-    "calibrate": ("page",),
-    "decide": ("out", "keep", "html", "problems"),
-    "allocate": ("out", "prices", "line", "plot"),
-    "backtest": ("out", "plot", "html"),
     "tune": ("out",),
-    "explain": ("plot",),
-    "monitor": ("out", "json_out", "html"),
-    "schedule": ("out",),
     "log export": ("out",),
-    "log checkpoint": ("out",),
-    "log keygen": ("out",),
+    "log checkpoint": ("out", "key"),
     "log backup": ("to", "checkpoint"),
     "log restore": ("log",),
     "job seal": ("out",),
@@ -100,13 +79,34 @@ WRITES = {
     "service token add": ("out",),
 }
 MORE = {  # words that a command needs besides its paths
-    "explain": ["SKU-001"],
-    "log keygen": ["--name", "example.com/decisions"],
+    "log checkpoint": ["--new-key", "example.com/decisions"],
     "remote decide": ["orders", "--url", "http://127.0.0.1:9"],
     "tune": ["--force"],
     "log backup": ["--replace"],
 }
-SAME = {("decide", "keep", "archive")}  # an archive that is kept may be written where it was read
+# The same for commands that take their files from the settings: keys of [files] that are read and written.
+FILES_READ = {
+    "forecast": ("sales",),
+    "calibrate": ("sales",),
+    "decide": ("forecasts", "states", "log"),
+    "allocate": ("states", "log"),
+    "backtest": ("sales", "states"),
+    "tune": ("sales", "states"),
+    "orders": ("decisions", "states", "log"),
+    "explain": ("log",),
+    "monitor": ("outcomes", "log"),
+}
+FILES_WRITTEN = {
+    "forecast": ("forecasts", "archive", "problems"),
+    "calibrate": ("problems",),
+    "decide": ("decisions", "archive", "problems"),
+    "allocate": ("shares", "prices"),
+    "backtest": ("results", "problems"),
+    "tune": ("problems",),
+    "orders": ("orders",),
+    "explain": ("plan",),
+    "monitor": ("watched",),
+}
 REFUSALS = ("would replace", "replaces", "there is a file", "itself", "belongs to", "symbolic link")
 TRIED_APART = {"job seal", "service backup", "service token add"}  # they need a job or a service: see below
 
@@ -175,7 +175,7 @@ def test_no_output_is_written_onto_what_is_read_or_onto_a_log(
             values[name] = tmp_path / f"{name}.db"
             fill(values[name], 2)
         else:
-            values[name].write_text(f"what {name} holds\n")
+            values[name].write_text(TOML if name == "settings" else f"what {name} holds\n")
     if command == "log restore":
         with AuditReader(values["copy"]) as reader:
             reader.checkpoint().write(values["checkpoint"])
@@ -188,7 +188,7 @@ def test_no_output_is_written_onto_what_is_read_or_onto_a_log(
     segment.mkdir(parents=True)
     for name in ("shared.json", "part-000000.parquet"):
         (segment / name).write_text("a segment\n")
-    read = [n for n in (*READS.get(command, ()), *ADDS_TO.get(command, ())) if (command, output, n) not in SAME]
+    read = [*READS.get(command, ()), *ADDS_TO.get(command, ())]
     forbidden = [values[n] for n in read]
     forbidden += [other_log, tmp_path / "other.db-wal", *sorted(segment.iterdir())]
     forbidden += [values[n] for n in WRITES[command] if n != output and (command, n) != ("log backup", "to")]
@@ -214,6 +214,38 @@ def test_no_output_is_written_onto_what_is_read_or_onto_a_log(
             assert snapshot(tmp_path) == before, (command, output, way)
 
 
+@pytest.mark.parametrize(("command", "output"), [(c, key) for c, keys in FILES_WRITTEN.items() for key in keys])
+def test_no_file_of_the_settings_is_written_onto_what_is_read_or_onto_a_log(
+    command: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.toml").write_text(TOML)
+    paths = {key: tmp_path / f"{key}.csv" for key in (*FILES_READ[command], *FILES_WRITTEN[command])}
+    for key in FILES_READ[command]:
+        paths[key].write_text(f"what {key} holds\n")
+    if "log" in paths:
+        paths["log"].unlink()
+        fill(paths["log"], 2)
+    fill(tmp_path / "other.db", 1)
+    forbidden = [tmp_path / "job.toml", tmp_path / "other.db"]
+    forbidden += [path for key, path in paths.items() if key != output]
+    for i, target in enumerate(forbidden):
+        ways = [target.name, str(target)]
+        if target.exists():
+            (tmp_path / f"link-{i}.csv").symlink_to(target)
+            ways.append(f"link-{i}.csv")
+        before = snapshot(tmp_path)
+        for way in ways:
+            given = {**{key: str(path) for key, path in paths.items()}, output: way}
+            changes = [word for key, path in given.items() for word in ("--set", f"files.{key}={path}")]
+            with pytest.raises(SystemExit) as left:
+                main([command, *(["--plan"] if command == "explain" else []), *changes])
+            line = capsys.readouterr().err.replace("\n", " ")
+            assert left.value.code == 2, (command, output, way, line)
+            assert any(x in line for x in REFUSALS), line
+            assert snapshot(tmp_path) == before, (command, output, way)
+
+
 def test_a_log_is_not_copied_onto_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, text = tmp_path / "log.db", tmp_path / "text.csv"
     fill(log, 2)
@@ -230,7 +262,7 @@ def test_reports_are_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     rows = tmp_path / "rows.csv.gz"
     rows.write_bytes(b"rows")
     with pytest.raises(SystemExit) as left:
-        main(["report", str(tmp_path), "--out", str(rows)])
+        main(["evidence", "page", str(tmp_path), "--out", str(rows)])
     assert left.value.code == 2
     assert "ends in .html" in capsys.readouterr().err
     assert snapshot(tmp_path) == {"rows.csv.gz": b"rows"}

@@ -13,14 +13,20 @@ from typer.testing import CliRunner
 
 from tests.planner.kit import write_csv
 from tests.planner.pages_kit import check_harmless
-from ucsearch.cli.forecast import settings_for
 from ucsearch.cli.main import app
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.calibrate import CalibrateResult, run_calibrate
 from ucsearch.planner.calibration_page import write_page
+from ucsearch.planner.settings import Settings, parse_settings
 from ucsearch.replay.statistics import Interval
 
 BEGIN = np.datetime64("2024-01-01")  # a Monday
+
+
+def settings_for(model: str, paths: int) -> Settings:
+    """Settings that only forecast."""
+    changes = {"forecaster": {"name": model, "paths": paths}}
+    return parse_settings(b"", "", changes, plans=False)
 
 
 def history(folder: Path, names: tuple[str, ...] = ("A",), length: int = 300, noisy: int = 5, seed: int = 1) -> Path:
@@ -35,7 +41,7 @@ def history(folder: Path, names: tuple[str, ...] = ("A",), length: int = 300, no
 
 
 def measured(path: Path, **options: Any) -> CalibrateResult:
-    found = settings_for(None, "ridge_paths", 40, 2)
+    found = settings_for("ridge_paths", 40)
     return run_calibrate(found, path, horizon=2, origins=140, **options)
 
 
@@ -89,25 +95,26 @@ def test_the_page_is_whole_and_escapes_names(tmp_path: Path) -> None:
             assert all(float(r.get("x", 0)) + float(r.get("width", 0)) <= width for r in chart.findall("rect"))
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     path = history(tmp_path, length=120)
-    base = ["calibrate", "--data", str(path), "--horizon", "2", "--model", "seasonal_naive", "--paths", "20"]
-    done = CliRunner().invoke(app, [*base, "--page", str(tmp_path / "p.html"), "--origins", "40"])
+    given = [f"files.sales={path}", "forecast.steps=2", "forecaster.name=seasonal_naive", "forecaster.paths=20"]
+    base = ["calibrate", *(word for text in given for word in ("--set", text))]
+    done = CliRunner().invoke(app, [*base, "--set", "files.pages=p", "--set", "backtest.origins=40"])
     assert done.exit_code == 0, done.output
     assert "seasonal-naive: 1 series, 40 origins each" in done.output
-    assert (tmp_path / "p.html").exists()
-    assert CliRunner().invoke(app, [*base, "--page", str(path)]).exit_code == 2
+    assert (tmp_path / "p" / "calibration.html").exists()
     with pytest.raises(DataError, match="no series"):
-        run_calibrate(settings_for(None, "seasonal_naive", 9, 2), history(tmp_path, length=22), horizon=2, season=7)
-    with pytest.raises(InputError, match="--horizon"):
-        settings_for(None, None, None, None)
+        run_calibrate(settings_for("seasonal_naive", 9), history(tmp_path, length=22), horizon=2, season=7)
+    with pytest.raises(InputError, match=r"forecast\.steps"):
+        run_calibrate(settings_for("seasonal_naive", 9), path, season=7)
 
 
 def test_three_years_of_weeks_are_enough(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     rows = [["A", str(BEGIN + 7 * t), float(y)] for t, y in enumerate(rng.poisson(30.0, 140))]
     path = write_csv(tmp_path / "weeks.csv", ["series", "date", "demand"], rows)
-    found = run_calibrate(settings_for(None, "ridge_paths", 40, 2), path, horizon=2, season=52)
+    found = run_calibrate(settings_for("ridge_paths", 40), path, horizon=2, season=52)
     assert found.series == 1
     assert 28 <= found.origins < 104  # what there is, not what was asked for
     assert f"1 series, {found.origins} origins each" in found.text()
@@ -142,12 +149,12 @@ def test_the_verdict_says_whether_intervals_are_right_and_what_is_taken(tmp_path
 def test_the_choice_is_made_before_the_origins_that_are_shown(tmp_path: Path) -> None:
     """Outcomes of the origins shown have no say in it, and the scores are those of the definition."""
     path = noise(tmp_path)
-    found = run_calibrate(settings_for(None, "seasonal_naive", 20, 2), path, horizon=2, season=7, origins=40)
+    found = run_calibrate(settings_for("seasonal_naive", 20), path, horizon=2, season=7, origins=40)
     y = np.array([float(line.rpartition(",")[2]) for line in path.read_text().splitlines()[1:]])
     first = y.size - 1 - 2 - 40 + 1
     rows = [["A", str(BEGIN + t), float(v if t <= first else 3.0 * v)] for t, v in enumerate(y)]
     changed = write_csv(tmp_path / "changed.csv", ["series", "date", "demand"], rows)
-    again = run_calibrate(settings_for(None, "seasonal_naive", 20, 2), changed, horizon=2, season=7, origins=40)
+    again = run_calibrate(settings_for("seasonal_naive", 20), changed, horizon=2, season=7, origins=40)
     assert again.chosen == found.chosen
     size = [np.abs(y).mean(), np.mean([row[2] for row in rows])]
     for a, b in zip(found.variants, again.variants, strict=True):
@@ -156,7 +163,7 @@ def test_the_choice_is_made_before_the_origins_that_are_shown(tmp_path: Path) ->
 
 
 def test_a_recalibration_that_is_worse_is_said_and_not_taken(tmp_path: Path) -> None:
-    found = run_calibrate(settings_for(None, "ridge_paths", 60, 2), noise(tmp_path), horizon=2, season=7)
+    found = run_calibrate(settings_for("ridge_paths", 60), noise(tmp_path), horizon=2, season=7)
     worse = replace(found.variants[1], earlier_crps=2.0 * found.variants[0].earlier_crps)
     result = replace(found, variants=(found.variants[0], worse), saved=Interval(-0.1, -0.2, -0.05))
     assert result.chosen == 0

@@ -9,10 +9,11 @@ import pytest
 
 import ucsearch as uc
 from tests.planner.kit import TOML, decide, make_settings, read_csv, write_job
+from tests.planner.pages_kit import check_harmless
 from ucsearch.decision import Filing
 from ucsearch.errors import RecordError
-from ucsearch.planner.pictures import draw_decision
 from ucsearch.planner.recorded.explain import explain_series
+from ucsearch.planner.recorded.explain_page import write_explain_page
 from ucsearch.planner.settings import parse_settings
 from ucsearch.records import AuditLog, AuditReader
 from ucsearch.records.overrides import built_in_task
@@ -162,11 +163,15 @@ def test_a_log_cannot_make_it_import_anything(folder: Path, tmp_path: Path, monk
     assert "State: 3, 0, 0." in told.text
 
 
-def test_the_picture(folder: Path) -> None:
+def test_the_page(folder: Path) -> None:
     told = explain_series(folder / "log.db", "A")
-    for name in ("a.svg", "b.svg"):
-        draw_decision(told, folder / name)
-    assert (folder / "a.svg").read_bytes() == (folder / "b.svg").read_bytes()
+    for name in ("a.html", "b.html"):
+        write_explain_page(told, folder / name)
+    text = (folder / "a.html").read_text()
+    assert text == (folder / "b.html").read_text()
+    found = check_harmless(text)
+    assert [attributes["id"] for tag, attributes in found.tags if tag == "figure"] == ["plan", "state", "forecast"]
+    assert told.text.splitlines()[0] in " ".join(found.words)
 
 
 @pytest.mark.parametrize(

@@ -133,19 +133,15 @@ def test_a_run_that_only_falls_back_costs_what_base_stock_costs(tmp_path: Path) 
 def test_falling_back_is_shown_with_its_cost_and_advice(tmp_path: Path) -> None:
     write_job(tmp_path)
     (tmp_path / "job.toml").write_text(TOML + NEVER)
-    done = CliRunner().invoke(
-        app,
-        ["decide", str(tmp_path / "job.toml"), "-f", str(tmp_path / "forecasts.csv"),
-         "-s", str(tmp_path / "states.csv"), "-o", str(tmp_path / "out.csv"), "-l", str(tmp_path / "log.db")],
-    )  # fmt: skip
+    done = CliRunner().invoke(app, ["decide", "-c", str(tmp_path / "job.toml")])
     assert done.exit_code == 1, done.output
     assert "falling back is expected to cost" in done.output
     assert "fell back, more than 20 % ([run] max_fallback_share)" in done.output
     assert "node_budget, now 1" in done.output
-    rows = read_csv(tmp_path / "out.csv")
+    rows = read_csv(tmp_path / "decisions.csv")
     fell = [row for row in rows if row["outcome"] == "FALLBACK"]
     assert fell
-    assert [v.status for v in verify_file(tmp_path / "log.db")] == ["valid"] * 5
+    assert [v.status for v in verify_file(tmp_path / "decisions.db")] == ["valid"] * 5
     assert not decide(tmp_path, out="good.csv").falls_back_too_often
 
 

@@ -17,7 +17,7 @@ from ucsearch.planner.files.archive import read_archive
 from ucsearch.planner.files.calendar import infer_period, one_period
 from ucsearch.planner.files.sales import Sales, read_sales
 from ucsearch.planner.forecast import plan_forecast, run_forecast
-from ucsearch.planner.settings import Settings, parse_settings
+from ucsearch.planner.settings import Settings, forecaster_classes, parse_settings
 
 BEGIN = np.datetime64("2024-01-01")
 LENGTH = 120
@@ -178,36 +178,42 @@ def test_the_history_is_never_overwritten(tmp_path: Path) -> None:
             run_forecast(settings_with(), path, out, archive=archive)
 
 
-def test_the_command_needs_no_settings(tmp_path: Path) -> None:
+def test_the_command_needs_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     path = write_long(tmp_path, long_rows())
-    base = ["forecast", "--data", str(path), "--out", str(tmp_path / "f.csv")]
-    done = CliRunner().invoke(app, [*base, "--horizon", "4", "--model", "seasonal_naive", "--paths", "6"])
+    base = ["forecast", "--set", f"files.sales={path}"]
+    model = ["--set", "forecaster.name=seasonal_naive", "--set", "forecaster.paths=6"]
+    done = CliRunner().invoke(app, [*base, "--set", "forecast.steps=4", *model])
     assert done.exit_code == 0, done.output
     assert "2 series, 4 periods ahead, season 7: 2 by seasonal-naive" in done.output
-    assert "member_6" in read_csv(tmp_path / "f.csv")[0]
-    assert CliRunner().invoke(app, base).exit_code == 2
-    assert "one of auto" in CliRunner().invoke(app, [*base, "--horizon", "4", "--model", "best"]).output
+    assert "member_6" in read_csv(tmp_path / "forecasts.csv")[0]
+    none = CliRunner().invoke(app, base)
+    assert (none.exit_code, "how many periods to forecast" in none.output) == (2, True)
+    wrong = CliRunner().invoke(app, [*base, "--set", "forecast.steps=4", "--set", "forecaster.name=best"]).output
+    assert all(repr(name) in wrong for name in forecaster_classes())
 
 
 @pytest.mark.parametrize("command", ["forecast", "calibrate"])
-def test_without_settings_values_may_have_any_sign(command: str, tmp_path: Path) -> None:
+def test_without_settings_values_may_have_any_sign(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Temperatures, say: settings may give a floor, which demand has; and no floor is made up where none was kept."""
     rows = [[name, day, y - 9.0 if name == "A" else y] for name, day, y in long_rows()]
-    given = ["--data", str(write_long(tmp_path, rows)), "--horizon", "4", "--model", "seasonal_naive"]
-    given += ["--out", str(tmp_path / "f.csv")] if command == "forecast" else ["--no-page", "--origins", "5"]
-    done = CliRunner().invoke(app, [command, *given])
+    monkeypatch.chdir(tmp_path)
+    write_long(tmp_path, rows).rename(tmp_path / "sales.csv")
+    given = ("forecast.steps=4", "forecaster.name=seasonal_naive", "backtest.origins=5")
+    done = CliRunner().invoke(app, [command, *(word for text in given for word in ("--set", text))])
     assert done.exit_code == 0, done.output
     if command == "forecast":
-        assert min(float(row["member_1"]) for row in read_csv(tmp_path / "f.csv")) < 0.0
+        assert min(float(row["member_1"]) for row in read_csv(tmp_path / "forecasts.csv")) < 0.0
 
 
-def test_the_time_of_issue_is_a_time(tmp_path: Path) -> None:
-    path = write_long(tmp_path, long_rows())
-    done = CliRunner().invoke(
-        app, ["forecast", "--data", str(path), "--out", str(tmp_path / "f.csv"), "--horizon", "4", "--issued", "today"]
-    )
-    assert (done.exit_code, (tmp_path / "f.csv").exists()) == (2, False)
-    assert "--issued: saw 'today', expected an ISO 8601 time" in done.output
+def test_the_time_of_issue_is_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_long(tmp_path, long_rows()).rename(tmp_path / "sales.csv")
+    done = CliRunner().invoke(app, ["forecast", "--set", "forecast.steps=4", "--now", "today"])
+    assert (done.exit_code, (tmp_path / "forecasts.csv").exists()) == (2, False)
+    assert "--now: saw 'today', expected an ISO 8601 time" in done.output
 
 
 # -------------------------------------------------------------------- forecasters

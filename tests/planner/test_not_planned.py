@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.planner.kit import FORECAST_HEAD, TOML, decide, forecast_rows, make_settings, read_csv, write_csv, write_job
-from ucsearch.cli.forecast import MODELS
 from ucsearch.planner.decide.rows import next_orders
 from ucsearch.planner.recorded.override import override_decision
 from ucsearch.planner.recorded.schedule import write_schedule
@@ -80,5 +80,8 @@ def scheduled(folder: Path, settings: Settings | None = None) -> list[dict[str, 
     return read_csv(folder / "schedule.csv")
 
 
-def test_the_help_names_every_forecaster() -> None:
-    assert set(MODELS.split(", ")) == set(forecaster_classes())
+def test_the_page_of_commands_names_every_forecaster() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith("| `forecaster.name` |")]
+    names = re.findall(r"[a-z_]+", row.split("|")[2].partition(";")[0])
+    assert sorted(names) == sorted(forecaster_classes())

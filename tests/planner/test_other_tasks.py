@@ -81,8 +81,8 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize("kind", OTHERS)
 def test_samples_go_all_the_way(kind: str, tmp_path: Path) -> None:
     write_scaffold(kind, tmp_path)
-    assert [c.split()[1] for c in next_commands(kind)] == ["forecast", "decide", "schedule", "backtest", "explain"]
-    settings = short(load_settings(tmp_path / f"{kind}.toml"), SHORT[kind])
+    assert [c.split()[1] for c in next_commands(kind)] == ["forecast", "decide", "explain", "backtest", "explain"]
+    settings = short(load_settings(tmp_path / "ucsearch.toml"), SHORT[kind])
     names = {x: tmp_path / x for x in ("forecasts.csv", "states.csv", "decisions.csv", "decisions.db", "schedule.csv")}
     run_forecast(settings, tmp_path / HISTORY[kind], names["forecasts.csv"])
     report = run_decide(
@@ -105,7 +105,7 @@ def test_samples_go_all_the_way(kind: str, tmp_path: Path) -> None:
 
 def test_words_and_units_of_storage(tmp_path: Path) -> None:
     write_scaffold("storage", tmp_path)
-    settings = short(load_settings(tmp_path / "storage.toml"), 4)
+    settings = short(load_settings(tmp_path / "ucsearch.toml"), 4)
     out, log = tmp_path / "decisions.csv", tmp_path / "decisions.db"
     run_forecast(settings, tmp_path / "prices.csv", tmp_path / "forecasts.csv")
     run_decide(settings, tmp_path / "forecasts.csv", tmp_path / "states.csv", out, log)
@@ -198,7 +198,7 @@ def test_hindsight_is_what_a_solver_finds(tmp_path: Path) -> None:
 )
 def test_costs_are_replayed(kind: str, rules: set[str], tmp_path: Path) -> None:
     write_scaffold(kind, tmp_path)
-    settings: Any = short(load_settings(tmp_path / f"{kind}.toml"), 3)
+    settings: Any = short(load_settings(tmp_path / "ucsearch.toml"), 3)
     result = run_backtest_any(settings, tmp_path / HISTORY[kind], states=tmp_path / "states.csv")
     assert rules <= set(result.tracks)
     assert "cost [EUR]" in result.text()
@@ -328,7 +328,7 @@ def test_a_solver_is_judged_beside_other_settings_too(tmp_path: Path) -> None:
     """Its states know no lattice, those of the settings as given do; an index was out of range."""
     pytest.importorskip("highspy")
     write_scaffold("storage", tmp_path)
-    settings = short(parse_settings((tmp_path / "storage.toml").read_bytes()), 6)
+    settings = short(parse_settings((tmp_path / "ucsearch.toml").read_bytes()), 6)
     alone, beside = (
         run_backtest_any(settings, tmp_path / "prices.csv", earlier=0, given=given) for given in (None, settings)
     )
@@ -346,7 +346,7 @@ def judge_unit(stage: job_any.Stage) -> float:
 @pytest.mark.parametrize("kind", ["capacity", "intervention"])
 def test_others_are_tuned_too(kind: str, tmp_path: Path) -> None:
     write_scaffold(kind, tmp_path)
-    text = (tmp_path / f"{kind}.toml").read_text()
+    text = (tmp_path / "ucsearch.toml").read_text()
     depth = 3
     for old, new in (("paths = 30", "paths = 4"), ("node_budget = 200000", "node_budget = 20000")):
         text = text.replace(old, new)
@@ -374,7 +374,7 @@ def test_progress_is_told_in_decisions_so_that_a_pipe_shows_it(tmp_path: Path) -
 
 def test_a_short_replay_of_trees_over_members_is_not_left_to_plain_python(tmp_path: Path) -> None:
     write_scaffold("capacity", tmp_path)
-    settings = load_settings(tmp_path / "capacity.toml")
+    settings = load_settings(tmp_path / "ucsearch.toml")
     settings = dataclasses.replace(settings, backtest=settings.backtest.model_copy(update={"periods": 2, "season": 24}))
     groups, _ = job_any.read_groups(settings, tmp_path / "demand.csv", None)
     assert job_any.Stage(groups[0], settings, 0, 2).how.engine == "auto"  # a decision took it seconds
@@ -463,14 +463,12 @@ def test_a_warm_up_is_decided_and_not_counted(tmp_path: Path) -> None:
     assert (done.states[:, 0] != early.panel.starts).any()
 
 
-def test_a_picture_of_a_store(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+def test_the_command_leaves_a_page_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     write_prices(tmp_path / "prices.csv")
     (tmp_path / "job.toml").write_text(TOML)
-    base = ["backtest", str(tmp_path / "job.toml"), "--data", str(tmp_path / "prices.csv"), "--earlier", "0"]
-    done = CliRunner().invoke(app, [*base, "--plot", str(tmp_path / "p.svg")])
+    given = ("files.sales=prices.csv", "backtest.earlier=0", "files.pages=pages")
+    done = CliRunner().invoke(app, ["backtest", *(word for text in given for word in ("--set", text))])
     assert done.exit_code == 0, done.output
-    assert f"picture in {tmp_path / 'p.svg'}" in done.output
-    text = (tmp_path / "p.svg").read_text()
-    assert "<svg" in text
-    assert "picture" not in CliRunner().invoke(app, [*base, "--no-plot"]).output
+    assert "page in pages/backtest.html" in done.output
+    assert "<svg" in (tmp_path / "pages" / "backtest.html").read_text()

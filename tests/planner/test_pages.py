@@ -175,13 +175,13 @@ def test_the_page_of_a_backtest(tmp_path: Path, series: int) -> None:
 
 
 def test_a_page_of_data_that_cannot_be_read_is_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "s.toml").write_text('[task]\nname = "storage"\n[policy]\nname = "exact"\ndepth = 3\n')
-    files = [str(tmp_path / name) for name in ("s.toml", "prices.csv", "page.html")]
+    text = '[files]\npages = "pages"\n[task]\nname = "storage"\n[policy]\nname = "exact"\ndepth = 3\n'
+    (tmp_path / "s.toml").write_text(text)
     with pytest.raises(SystemExit) as stopped:
-        app(args=["backtest", files[0], "--data", files[1], "--html", files[2]], prog_name="ucsearch")
+        app(args=["backtest", "-c", str(tmp_path / "s.toml")], prog_name="ucsearch")
     assert stopped.value.code == 2
     assert "cannot be read" in capsys.readouterr().err
-    assert not Path(files[2]).exists()
+    assert not (tmp_path / "pages" / "backtest.html").exists()
 
 
 # -------------------------------------------------------------------- in a notebook

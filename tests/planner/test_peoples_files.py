@@ -377,8 +377,8 @@ def dated_job(
     write_csv(folder / "states.csv", ["series", "on_hand", "date"], [[n, 3.0, d] for n, d in states.items()])
 
 
-def problems(folder: Path, **options: Any) -> dict[str, str]:
-    decide(folder, settings_with("day"), **options)
+def problems(folder: Path, max_age: int = 2, **options: Any) -> dict[str, str]:
+    decide(folder, settings_with("day", f"[forecast]\nmax_age = {max_age}\n"), **options)
     return {row["series"]: row["problem"] for row in read_csv(folder / "out.csv") if row["problem"]}
 
 
@@ -402,7 +402,7 @@ def test_a_forecast_of_the_past_is_refused(tmp_path: Path) -> None:
     dated_job(tmp_path, {"A": "2024-05-20"}, {"A": "2024-05-20"})
     assert not problems(tmp_path, now=datetime(2024, 5, 22, 13, tzinfo=UTC))
     late = problems(tmp_path, now=datetime(2024, 5, 22, 14, tzinfo=UTC), fresh=True)
-    assert "expected one at most 2 periods before 2024-05-22T14:00:00 (--now, --max-age)" in late["A"]
+    assert "expected one at most 2 periods before 2024-05-22T14:00:00 (--now, [forecast] max_age)" in late["A"]
     assert not problems(tmp_path, now=datetime(2024, 6, 1, tzinfo=UTC), max_age=20, fresh=True)
     strict = problems(tmp_path, now=datetime(2024, 5, 21, 14, tzinfo=UTC), max_age=1, fresh=True)
     assert "at most 1 period before" in strict["A"]

@@ -1,8 +1,10 @@
-"""`ucsearch new | decide | backtest | explain | tasks | schema`: what a planner types and sees, and the exit codes."""
+"""`ucsearch new | decide | backtest | explain | orders | tasks`: what a planner types and sees, and the exit codes."""
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -10,17 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from tests.planner.kit import FORECAST_HEAD, NAMES, STATE_HEAD, TOML, forecast_rows, read_csv, state_rows, write_csv
 from tests.planner.kit import write_job as write_files
-from ucsearch.cli import planner
+from ucsearch.cli import app
 
 runner = CliRunner()
-app = typer.Typer(pretty_exceptions_enable=False)
-for command in (planner.new, planner.decide, planner.backtest, planner.explain, planner.tasks, planner.schema):
-    app.command()(command)
 
 
 def run(*arguments: object, code: int = 0) -> Any:
@@ -34,11 +32,10 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_files(tmp_path)
     (tmp_path / "job.toml").write_text(TOML)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("UCSEARCH_LOG", raising=False)
     return tmp_path
 
 
-DECIDE = ("decide", "job.toml", "--forecasts", "forecasts.csv", "--states", "states.csv", "--out", "out.csv")
+DECIDE = ("decide", "--set", "files.decisions=out.csv")
 
 
 def printed_commands(output: str) -> list[list[str]]:
@@ -59,7 +56,7 @@ def walk_through(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def shrink(folder: Path) -> None:
     """The same settings, with less to do, so that nothing has to be compiled."""
-    path = folder / "inventory.toml"
+    path = folder / "ucsearch.toml"
     text = path.read_text()
     for old, new in (
         ("depth = 8 ", "depth = 2 "), ("lots = 8", "lots = 4"), ("paths = 100 ", "paths = 4 "),
@@ -70,23 +67,26 @@ def shrink(folder: Path) -> None:
     path.write_text(text + '\n[run]\nengine = "python"\n')
 
 
-def test_new_and_the_next_three_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decided, replayed, explained = walk_through(tmp_path, monkeypatch)
+def test_new_and_the_next_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided, ordered, replayed, explained = walk_through(tmp_path, monkeypatch)
     assert decided.splitlines()[0] == "8 series: 8 RELEASED"
-    assert decided.splitlines()[-1] == "decisions in decisions.csv, records in decisions.db"
+    assert decided.splitlines()[-2:] == [
+        "page in pages/decisions.html", "decisions in decisions.csv, records in decisions.db",
+    ]  # fmt: skip
+    assert re.fullmatch(r"[3-8] orders in orders\.csv\n", ordered)
     assert "cost [EUR]" in replayed
     assert "stock [pieces]" in replayed
-    assert replayed.splitlines()[-1] == "picture in backtest.svg"
+    assert replayed.splitlines()[-1] == "page in pages/backtest.html"
     assert explained.startswith("SKU-006: RELEASED, entry 6 of the log")
-    assert explained.splitlines()[-1] == "picture in SKU-006.svg"
-    names = {"inventory.toml", "forecasts.csv", "states.csv", "sales.csv", "decisions.csv", "decisions.db"}
-    assert names | {"backtest.svg", "SKU-006.svg"} <= {p.name for p in tmp_path.iterdir()}
+    assert explained.splitlines()[-1] == "page in pages/SKU-006.html"
+    names = {"ucsearch.toml", "forecasts.csv", "states.csv", "sales.csv", "decisions.csv", "decisions.db", "orders.csv"}
+    assert names | {"pages"} <= {p.name for p in tmp_path.iterdir()}
 
 
 @pytest.mark.slow
-def test_new_and_the_next_three_commands_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_and_the_next_commands_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "shrink", lambda folder: None)
-    decided, replayed, _ = walk_through(tmp_path, monkeypatch)
+    decided, _, replayed, _ = walk_through(tmp_path, monkeypatch)
     assert decided.splitlines()[0] == "8 series: 8 RELEASED"
     assert "\n8 series over 28 periods of one day; 100.0 % of the policy's decisions were released" in replayed
 
@@ -111,7 +111,7 @@ def test_decide(job: Path) -> None:
 
 def test_series_that_need_a_person_are_exit_code_1(job: Path) -> None:
     write_csv(job / "states.csv", STATE_HEAD, [row for row in state_rows() if row[0] != "B"])
-    result = run(*DECIDE, "--problems", "problems.csv", code=1)
+    result = run(*DECIDE, "--set", "files.problems=problems.csv", code=1)
     assert "1 REFUSED" in result.stdout
     assert "1 invalid_input" in result.stdout
     assert result.stderr.startswith("Refused: states.csv, series B: saw no row, expected one as in forecasts.csv")
@@ -124,29 +124,67 @@ def test_many_problems_are_counted(job: Path) -> None:
     write_csv(job / "forecasts.csv", FORECAST_HEAD, forecast_rows([*NAMES, *names]))
     result = run(*DECIDE, code=1)
     assert result.stderr.count("Refused: ") == 20
-    assert "and 10 more; --problems FILE lists them" in result.stderr
+    assert "and 10 more; [files] problems names a file for all of them" in result.stderr
 
 
-def test_strict_is_exit_code_3(job: Path) -> None:
+def test_strict_decides_nothing(job: Path) -> None:
     write_csv(job / "states.csv", [*STATE_HEAD, "colour"], [[*row, "red"] for row in state_rows()])
-    result = run(*DECIDE, "--strict", code=3)
+    result = run(*DECIDE, "--strict", code=2)
     assert "Note: states.csv, column colour: an unknown column" in result.stderr
     assert "nothing was decided" in result.stderr
     assert not (job / "out.csv").exists()
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("words", "message"),
     [
-        (("job.toml", "nowhere.toml"), "Error: nowhere.toml: cannot be read"),
-        (("forecasts.csv", "nowhere.csv"), "Error: nowhere.csv: cannot be read"),
-        (("out.csv", "out.xlsx"), "expected a file called .csv or .parquet"),
+        (("-c", "nowhere.toml"), "Error: nowhere.toml: cannot be read"),
+        (("--set", "files.forecasts=nowhere.csv"), "Error: nowhere.csv: cannot be read"),
+        (("--set", "files.decisions=out.ods"), "expected a file called .csv, .xlsx or .parquet"),
+        (("--set", "files.forecasts="), "--set: saw 'files.forecasts=', expected KEY=VALUE"),
+        (("--set", "files.decision=out.csv"), "files.decision: unknown key, expected 'decisions'?"),
+        (("--set", "task.holding=much"), "job.toml: task.holding: saw 'much', expected a valid number"),
     ],
 )
-def test_unusable_files_are_exit_code_2(job: Path, change: tuple[str, str], message: str) -> None:
-    result = run(*(change[1] if x == change[0] else x for x in DECIDE), code=2)
+def test_unusable_files_are_exit_code_2(job: Path, words: tuple[str, ...], message: str) -> None:
+    result = run("decide", *words, code=2)
     assert message in result.stderr
     assert not (job / "decisions.db").exists()
+
+
+def test_a_folder_without_settings_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "-c: saw no settings file in this folder" in run("decide", code=2).stderr
+
+
+def test_settings_are_found_above_and_files_lie_beside_them(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (job / "job.toml").rename(job / "ucsearch.toml")
+    (job / "below").mkdir()
+    monkeypatch.chdir(job / "below")
+    assert "decisions in ../out.csv, records in ../decisions.db" in run(*DECIDE).stdout
+    assert (job / "out.csv").exists()
+
+
+def test_a_setting_is_changed_for_one_run(job: Path) -> None:
+    run(*DECIDE)
+    before = read_csv(job / "out.csv")
+    run(*DECIDE, "--set", "task.shortage=0.01", "--set", "files.log=other.db")
+    assert [row["action"] for row in read_csv(job / "out.csv")] != [row["action"] for row in before]
+    assert (job / "job.toml").read_text() == TOML
+    assert (job / "other.db").exists()
+
+
+def test_an_internal_error_is_exit_code_3(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ucsearch.cli.main import main
+    from ucsearch.planner.decide import job as module
+
+    monkeypatch.setattr(module, "work_folder", lambda *a: 1 / 0)
+    with pytest.raises(SystemExit) as left:
+        main(["decide"])
+    assert left.value.code == 3
+    assert "Internal error: ZeroDivisionError('division by zero')" in capsys.readouterr().err
 
 
 def test_every_line_of_bad_settings_is_shown(job: Path) -> None:
@@ -177,32 +215,136 @@ def test_now_is_a_time(job: Path) -> None:
     run(*DECIDE, "--now", "2024-05-01T06:00:00")
 
 
-def test_explain_without_a_picture(job: Path) -> None:
+def test_explain(job: Path) -> None:
     run(*DECIDE)
-    result = run("explain", "decisions.db", "A", "--settings", "job.toml", "--no-plot")
+    result = run("explain", "A")
     assert result.stdout.startswith("A: ")
-    assert not (job / "A.svg").exists()
-    assert "no decision of a series" in run("explain", "decisions.db", "Z", code=2).stderr
-    assert "Error: " in run("explain", "nowhere.db", "A", code=2).stderr
+    assert "page in" not in result.stdout
+    assert "no decision of a series" in run("explain", "Z", code=2).stderr
+    assert "Error: " in run("explain", "A", "--log", "nowhere.db", code=2).stderr
+    assert "SERIES: saw nothing, expected one series" in run("explain", code=2).stderr
+    shown = run("explain", "A", "--set", "on_hand=9", "--set", "files.log=decisions.db")
+    assert shown.stdout.startswith("A: what if on_hand = 9 (was 3)?")
+    assert "nothing beside --plan" in run("explain", "--plan", "--set", "on_hand=9", code=2).stderr
+
+
+def test_plans_are_a_table(job: Path) -> None:
+    run(*DECIDE)
+    assert "rows of 5 series in plan.csv" in run("explain", "--plan").stdout
+    assert {row["series"] for row in read_csv(job / "plan.csv")} == set(NAMES)
+    run("explain", "A", "B", "--plan", "--set", "files.plan=two.csv")
+    assert {row["series"] for row in read_csv(job / "two.csv")} == {"A", "B"}
 
 
 def test_a_series_name_cannot_leave_the_folder(job: Path) -> None:
     write_csv(job / "forecasts.csv", FORECAST_HEAD, forecast_rows(["../A b"]))
     write_csv(job / "states.csv", STATE_HEAD, state_rows(["../A b"]))
+    (job / "job.toml").write_text(TOML + "[files]\npages = 'looks'\n")
     run(*DECIDE)
-    assert run("explain", "decisions.db", "../A b").stdout.splitlines()[-1] == "picture in _A_b.svg"
+    assert run("explain", "../A b").stdout.splitlines()[-1] == "page in looks/_A_b.html"
+    assert "<svg" in (job / "looks" / "_A_b.html").read_text()
 
 
 def test_backtest_exit_codes(job: Path) -> None:
     rows = [["A", t + 1, 5.0] for t in range(20)]
     write_csv(job / "sales.csv", ["series", "step", "demand"], rows)
-    result = run("backtest", "job.toml", "--data", "sales.csv", "--out", "results.csv", "--plot", "p.svg")
+    result = run("backtest", "--set", "files.results=results.csv", "--set", "files.pages=pages")
     assert "17 rows written to results.csv" in result.stdout
-    assert (job / "p.svg").exists()
+    assert (job / "pages" / "backtest.html").exists()
     write_csv(job / "sales.csv", ["series", "step", "demand"], [*rows, ["B", 1, 5.0]])
-    result = run("backtest", "job.toml", "--data", "sales.csv", "--no-plot", code=1)
+    result = run("backtest", code=1)
     assert "Refused: sales.csv, series B: saw 1 periods" in result.stderr
-    run("backtest", "job.toml", "--data", "nowhere.csv", code=2)
+    run("backtest", "--set", "files.sales=nowhere.csv", code=2)
+
+
+# -------------------------------------------------------------------- orders
+
+
+def by_supplier(job: Path) -> None:
+    head = [*STATE_HEAD, "supplier"]
+    write_csv(job / "states.csv", head, [[*row, f"S{i % 2}"] for i, row in enumerate(state_rows())])
+    (job / "job.toml").write_text(TOML + "[orders]\nby = 'supplier'\n[columns]\nignore = ['supplier']\n")
+
+
+def test_orders_hold_what_a_person_decided(job: Path) -> None:
+    run(*DECIDE)
+    (job / "out.csv").rename(job / "decisions.csv")
+    planned = {row["series"]: row["order"] for row in read_csv(job / "decisions.csv")}
+    assert "overridden" not in run("orders").stdout
+    ordered = {row["series"]: row["order [pieces]"] for row in read_csv(job / "orders.csv")}
+    assert ordered == {name: order for name, order in planned.items() if order != "0"}
+    other = "5" if planned["B"] != "5" else "10"
+    run("override", "B", other, "--who", "M. Curie", "--why", "promotion")
+    assert "1 overridden by a person" in run("orders").stdout
+    (row,) = [row for row in read_csv(job / "orders.csv") if row["series"] == "B"]
+    assert (row["order [pieces]"], row["outcome"], row["decided_by"], row["reason"]) == (
+        other, "OVERRIDDEN", "M. Curie", "promotion",
+    )  # fmt: skip
+    run("override", "B", "0", "--who", "M. Curie", "--why", "no promotion")
+    run("orders")
+    assert "B" not in {row["series"] for row in read_csv(job / "orders.csv")}
+    run("override", "B", "--withdraw", "--who", "M. Curie", "--why", "as planned")
+    run("orders")
+    assert {row["series"]: row["order [pieces]"] for row in read_csv(job / "orders.csv")} == ordered
+
+
+def test_a_file_for_each_supplier(job: Path) -> None:
+    by_supplier(job)
+    run("decide")
+    run("orders")
+    assert not (job / "orders.csv").exists()
+    split = {name: {row["series"] for row in read_csv(job / f"orders-{name}.csv")} for name in ("S0", "S1")}
+    assert split["S0"] <= {"A", "C", "E"}
+    assert split["S1"] <= {"B", "D"}
+    assert split["S0"] | split["S1"]
+
+
+def test_orders_are_written_as_the_readers_files_are(job: Path) -> None:
+    with (job / "states.csv").open("w") as file:
+        file.write("series;on_hand;open_orders_1\n")
+        file.writelines(f"{name};{x:.1f};{y:.1f}\n".replace(".", ",") for name, x, y in state_rows())
+    run("decide")
+    assert (job / "decisions.csv").read_text().startswith("series;date;outcome;action;order")
+    run("orders")
+    head, *_ = (job / "orders.csv").read_text().splitlines()
+    assert head.startswith("series;order [pieces];date")
+    costs = [row["expected_cost [EUR]"] for row in csv.DictReader((job / "orders.csv").open(), delimiter=";")]
+    assert all(re.fullmatch(r"\d+(,\d+)?", cost) for cost in costs), costs
+    assert any("," in cost for cost in costs)
+
+
+def test_orders_as_a_workbook(job: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    run("decide")
+    run("override", "B", "5", "--who", "=1+1", "--why", "promotion")
+    run("orders", "--set", "files.orders=orders.xlsx")
+    run("orders")
+    sheet = openpyxl.load_workbook(job / "orders.xlsx").active
+    rows = list(sheet.iter_rows(values_only=True))
+    text = read_csv(job / "orders.csv")
+    assert list(rows[0]) == list(text[0])
+    assert [(row[0], float(row[1])) for row in rows[1:]] == [(r["series"], float(r["order [pieces]"])) for r in text]
+    assert "=1+1" in {row[6] for row in rows}
+    assert {cell.data_type for row in sheet.iter_rows(min_col=7, max_col=7) for cell in row} == {"s"}
+
+
+def test_what_waits_for_a_person_is_counted_and_has_no_row(job: Path) -> None:
+    write_csv(job / "forecasts.csv", FORECAST_HEAD, [row for row in forecast_rows() if row[0] != "B"])
+    run("decide", code=1)
+    assert "Nothing is sent for B until a person decides" in run("orders", code=1).stderr
+    assert "B" not in {row["series"] for row in read_csv(job / "orders.csv")}
+    run("override", "B", "10", "--who", "M. Curie", "--why", "by hand")
+    run("orders")
+    (row,) = [row for row in read_csv(job / "orders.csv") if row["series"] == "B"]
+    assert (row["order [pieces]"], row["outcome"]) == ("10", "OVERRIDDEN")
+
+
+def test_orders_of_an_older_run_are_refused(job: Path) -> None:
+    run("decide")
+    run("decide", "--set", "files.decisions=later.csv", "--set", "task.shortage=8.0")
+    error = run("orders", code=2).stderr
+    assert "expected the newest in decisions.db" in error
+    assert not (job / "orders.csv").exists()
 
 
 def test_tasks_and_schema() -> None:
@@ -213,10 +355,10 @@ def test_tasks_and_schema() -> None:
     assert "currency per unit left at the end of a period" in described
     assert "required: series, on_hand" in described
     assert "expected one of" in run("tasks", "nothing", code=2).stderr
-    assert json.loads(run("schema").stdout)["title"] == "Settings"
+    assert json.loads(run("tasks", "--schema").stdout)["title"] == "Settings"
 
 
-@pytest.mark.parametrize("name", ["new", "decide", "backtest", "explain", "tasks", "schema"])
+@pytest.mark.parametrize("name", ["new", "decide", "backtest", "explain", "orders", "tasks"])
 def test_help_names_the_exit_codes(name: str) -> None:
     assert "Exit codes:" in run(name, "--help").output
 

@@ -83,10 +83,10 @@ def test_a_replay_reads_what_a_forecast_reads(tmp_path: Path) -> None:
 def test_a_short_history_says_what_would_do(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"saw 10 periods, expected at least .*; periods = \d+ would do\)"):
         read_histories(settings_with(), days(tmp_path, 10), None)
-    with pytest.raises(DataError, match=r"saw 10 periods, expected at least .* \(--season 1, none, needs \d+\)"):
+    with pytest.raises(DataError, match=r"saw 10 periods, expected at least .* \(forecast.season = 1, none, needs "):
         plan_forecast(settings_with(), days(tmp_path, 10), season=30)
     with pytest.raises(
-        DataError, match=r"saw 60 periods, enough for \d+ past forecasts, .* \(--origins asks for fewer"
+        DataError, match=r"saw 60 periods, enough for \d+ past forecasts, .* \(backtest.origins asks for fewer"
     ):
         run_calibrate(settings_with(), days(tmp_path, 60), season=28)
 

@@ -118,7 +118,7 @@ def test_the_command_writes_new_files_only(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     settings_file(tmp_path)
     write_sales(tmp_path)
-    command = ["tune", "job.toml", "--data", "sales.csv", "--tries", "2"]
+    command = ["tune", "-c", "job.toml", "--tries", "2"]
     runner = CliRunner()
     for out in ("job.toml", "sales.csv"):
         refused = runner.invoke(app, [*command, "--out", out])

@@ -155,18 +155,8 @@ def test_decisions_are_those_of_the_library_and_verify(folder: Path, monkeypatch
     monkeypatch.chdir(folder)
     for name, make in (("wide", wide), ("long", long)):
         make(folder / f"{name}.csv")
-        words = [
-            "decide",
-            "job.toml",
-            "-f",
-            f"{name}.csv",
-            "-s",
-            "states.csv",
-            "-o",
-            f"{name}-out.csv",
-            "-l",
-            f"{name}.db",
-        ]
+        given = (f"files.forecasts={name}.csv", f"files.decisions={name}-out.csv", f"files.log={name}.db")
+        words = ["decide", "-c", "job.toml", *(word for text in given for word in ("--set", text))]
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
         assert verify([f"{name}.db", "--task", "meter.py:METERED"]) == 0
@@ -282,18 +272,8 @@ def test_both_are_replayed_together(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert total["hindsight"] >= max(total.values()) - 1e-9
     assert total["hindsight"] > idle
     assert {"policy", "planning on the mean", "planning on a quantile"} <= set(total)
-    words = [
-        "backtest",
-        "job.toml",
-        "--data",
-        "hours.csv",
-        "--states",
-        "states.csv",
-        "--out",
-        "b.csv",
-        "--earlier",
-        "0",
-    ]
+    given = ("files.sales=hours.csv", "files.results=b.csv", "backtest.earlier=0")
+    words = ["backtest", "-c", "job.toml", *(word for text in given for word in ("--set", text))]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert "profit [EUR]" in done.output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 
 import ucsearch as uc
 from tests.kit.logged import WHERE, Tank, new_log, tank
+from tests.planner.kit import TOML
 from ucsearch.cli import app
 from ucsearch.decision import Filing
 from ucsearch.errors import InputError
@@ -139,29 +139,28 @@ def test_coarse_forecasts_are_told() -> None:
     assert report.notes == ("few members",)
 
 
-def test_the_command_writes_words_rows_json_and_a_page(job: tuple[Path, list[list[Any]]], tmp_path: Path) -> None:
-    out, page, data = tmp_path / "out.csv", tmp_path / "page.html", tmp_path / "out.json"
-    done = CliRunner().invoke(
-        app, ["monitor", str(job[0]), "--outcomes", str(by_date(job, tmp_path)), "--out", str(out), "--html", str(page),
-              "--json", str(data)],
-    )  # fmt: skip
+def test_the_command_writes_words_rows_and_a_page(job: tuple[Path, list[list[Any]]], tmp_path: Path) -> None:
+    out, page = tmp_path / "out.csv", tmp_path / "pages" / "monitor.html"
+    (tmp_path / "job.toml").write_text(TOML)
+
+    def watched(outcomes: Path, *more: str) -> Any:
+        given = (f"files.outcomes={outcomes}", f"files.log={job[0]}", *more)
+        words = [word for text in given for word in ("--set", text)]
+        return CliRunner().invoke(app, ["monitor", "-c", str(tmp_path / "job.toml"), *words])
+
+    done = watched(by_date(job, tmp_path), f"files.watched={out}", "files.pages=pages")
     assert done.exit_code == 1, done.output  # a person is needed
     assert "2 series, 160 outcomes from 2024-02-01 to 2024-04-20; 1 tripped now" in done.output
     assert "forecasts too low: outcomes are above the forecast too often" in done.output
     with out.open(newline="") as file:
         table = list(csv.DictReader(file))
     assert [(r["series"], r["state"]) for r in table] == [("", "calm"), (HOSTILE, "tripped"), ("good", "calm")]
-    told = json.loads(data.read_text())
-    assert told["series"][1]["missed_blocked"] is None
-    assert [e["event"] for e in told["events"]].count("tripped") == 1
     text = page.read_text()
     assert HOSTILE not in text
     assert "&lt;script&gt;alert(1)" in text
     assert text.count("<svg") >= 4
     good = [[r[0], r[2], r[4]] for r in job[1] if r[0] == "good"]
-    calm = CliRunner().invoke(
-        app, ["monitor", str(job[0]), "--outcomes", str(write(tmp_path / "g.csv", ["series", "date", "value"], good))]
-    )
+    calm = watched(write(tmp_path / "g.csv", ["series", "date", "value"], good))
     assert calm.exit_code == 0, calm.output
-    wrong = CliRunner().invoke(app, ["monitor", str(job[0]), "--outcomes", str(job[0]), "--out", str(job[0])])
+    wrong = watched(job[0], f"files.watched={job[0]}")
     assert wrong.exit_code == 2

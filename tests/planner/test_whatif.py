@@ -297,7 +297,7 @@ def test_explain_and_the_row_name_it(tmp_path: Path) -> None:
 def run(folder: Path, capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> str:
     with pytest.raises(SystemExit) as stopped:
         app(
-            args=["override", str(folder / "log.db"), *args, "--who", "M. Curie", "--why", "a fair"],
+            args=["override", *args, "--log", str(folder / "log.db"), "--who", "M. Curie", "--why", "a fair"],
             prog_name="ucsearch",
         )
     found = capsys.readouterr()

@@ -249,12 +249,12 @@ def test_files_are_private_and_links_are_refused(made: Path, tmp_path: Path) -> 
 def signed(made: Path) -> Path:
     """The log's folder, with a key and a signed checkpoint."""
     pytest.importorskip("cryptography")
-    result = CliRunner().invoke(log_app, ["keygen", str(made / "key"), "--name", "example.com/decisions"])
+    words = ["checkpoint", str(made / "note"), "--key", str(made / "key"), "-l", str(made / "log.db")]
+    result = CliRunner().invoke(log_app, [*words, "--new-key", "example.com/decisions"])
     assert result.exit_code == 0, result.output
     assert (made / "key.pub").read_text().strip() in result.output
-    log = str(made / "log.db")
-    result = CliRunner().invoke(log_app, ["checkpoint", str(made / "note"), "--key", str(made / "key"), "-l", log])
-    assert result.exit_code == 0, result.output
+    again = CliRunner().invoke(log_app, [*words, "--new-key", "example.com/decisions"])
+    assert (again.exit_code, "there is a file already" in again.output) == (2, True)
     return made
 
 

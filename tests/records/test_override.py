@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import ucsearch as uc
 from tests.kit.logged import NOON, WHERE, Tank, decide, fallback, new_log, refuse, reward, step, tank
+from ucsearch.cli import app
 from ucsearch.cli.log import log_app
 from ucsearch.decision import Filing
 from ucsearch.errors import InputError, RecordError
@@ -59,13 +60,9 @@ def library(log: uc.AuditLog, action: Any) -> bool:
 
 
 def command(path: Path, action: Any) -> int:
-    taken = (
-        ["--withdraw"]
-        if action is None
-        else [f"--action={action!r}" if action != str(action) else f"--action={action}"]
-    )
+    taken = ["--withdraw"] if action is None else [repr(action) if action != str(action) else action]
     words = ["--who", "M. Curie", "--why", "supplier strike", "--task", WHERE]
-    return CliRunner().invoke(log_app, ["override", "A", "--log", str(path), *words, *taken]).exit_code
+    return CliRunner().invoke(app, ["override", "A", "--log", str(path), *words, *taken]).exit_code
 
 
 def verifier(path: Path, out: Path, action: Any) -> str:
@@ -321,15 +318,15 @@ def test_command_line_shows_what_counts(tmp_path: Path) -> None:
     with new_log(tmp_path) as log:
         decide(log)
     words = ["--who", "M. Curie", "--why", "strike", "--task", WHERE, "--log", str(path)]
-    result = CliRunner().invoke(log_app, ["override", "A", "--action", "3", *words])
+    result = CliRunner().invoke(app, ["override", "A", "3", *words])
     assert "M. Curie replaced" in result.output
     assert "by 3, which is off the grid" in result.output
     assert "3 (entry 2)" in CliRunner().invoke(log_app, ["list", "--log", str(path)]).output
-    refused = CliRunner().invoke(log_app, ["override", "A", "--action", "700", *words])
+    refused = CliRunner().invoke(app, ["override", "A", "700", *words])
     assert refused.exit_code == 1
     assert "allowed are: nothing, some, more. Nothing was recorded" in refused.output
-    for more in ([], ["--action", "3", "--withdraw"]):
-        assert CliRunner().invoke(log_app, ["override", "A", *words, *more]).exit_code == 2
+    for more in ([], ["3", "--withdraw"]):
+        assert CliRunner().invoke(app, ["override", "A", *words, *more]).exit_code == 2
     with AuditReader(path) as reader:
         assert reader.count() == 2
 

@@ -91,24 +91,15 @@ def test_one_job_gives_the_rows_of_two_steps(files: Path, tmp_path: Path) -> Non
 
 def test_the_command_asks_for_one_of_both(files: Path, tmp_path: Path) -> None:
     def run(*words: str) -> tuple[int, str]:
-        start = [
-            "job",
-            "plan",
-            str(files / "job.toml"),
-            str(tmp_path / "job"),
-            "--states",
-            str(files / "states.parquet"),
-        ]
+        start = ["job", "plan", str(tmp_path / "job"), "-c", str(files / "job.toml")]
+        start += ["--states", str(files / "states.parquet")]
         done = CliRunner().invoke(app, [*start, *words])
         return done.exit_code, done.output
 
     sales = ("--sales", str(files / "sales-*.parquet"))
-    assert run()[0] == run(*sales)[0] == run(*sales, "--forecasts", sales[1], "--forecaster", "auto")[0] == 2
-    code, text = run(*sales, "--forecaster", "prophet")
-    assert code == 2
-    assert "--forecaster: saw 'prophet'" in text
+    assert run()[0] == run(*sales, "--forecasts", sales[1])[0] == 2
     assert not (tmp_path / "job" / "job.json").exists()
-    code, text = run(*sales, "--forecaster", "seasonal_naive", "--season", "7", "--parts", "2")
+    code, text = run(*sales, "--parts", "2")
     assert (code, "parts planned" in text) == (0, True)
     assert Folder.read(tmp_path / "job").forecasting.last == "2024-02-11"
 

@@ -254,14 +254,14 @@ def test_the_commands(files: Path, plain: str, tmp_path: Path) -> None:
 
     place = str(tmp_path / "job")
     options = ["--forecasts", str(files / "f-*.parquet"), "--states", str(files / "states.parquet"), "--parts", "2"]
-    assert "2 parts planned" in run("plan", str(files / "job.toml"), place, *options)
+    assert "2 parts planned" in run("plan", place, "-c", str(files / "job.toml"), *options)
     run("run", place, "--part", "0")
     assert "part-000001.parquet: missing" in run("seal", place, code=2)
     run("run", place, "--part", "1")
     assert f"{COUNT} rows in 2 parts, root {plain}" in run("seal", place)
     assert "part: saw 2" in run("run", place, "--part", "2", code=2)
     other = [*options[:-1], "3"]
-    assert "another job" in run("plan", str(files / "job.toml"), place, *other, code=2)
+    assert "another job" in run("plan", place, "-c", str(files / "job.toml"), *other, code=2)
 
 
 # -------------------------------------------------------------------- what is refused before anything is sealed
@@ -387,7 +387,7 @@ def test_kernels_are_compiled_into_a_folder_to_ship(
         return ("search",)
 
     monkeypatch.setattr("ucsearch.scale.job.warm", noted)
-    words = ["cache", "warm", str(files / "job.toml"), "--to", str(tmp_path / "ship")]
+    words = ["cache", "warm", "-c", str(files / "job.toml"), "--to", str(tmp_path / "ship")]
     assert CliRunner().invoke(app, words).stdout == "ready: lead_time_inventory 0: search\n"
-    assert CliRunner().invoke(app, [*words, "--states", str(files / "states.parquet")]).stdout.count("ready") == 2
+    assert CliRunner().invoke(app, [*words, "--set", "files.states=states.parquet"]).stdout.count("ready") == 2
     assert asked == [(n, str(tmp_path / "ship")) for n in (1, 2, 1)]

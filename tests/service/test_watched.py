@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import dataclasses
 import math
 from datetime import date, timedelta
 from html import unescape
@@ -19,6 +19,7 @@ from tests.service.kit import CONFIG, PLAN, Client, Clock, make_folder, open_ser
 from tests.service.test_monitor import PLAN_DAY, WATCHED, day, members, until_tripped
 from ucsearch.cli import app
 from ucsearch.monitor.bets import ADVICE
+from ucsearch.planner.monitor import job as monitor_job
 from ucsearch.planner.monitor.job import run_watch
 from ucsearch.planner.monitor.rotate import rotate_log
 from ucsearch.records.reader import AuditReader
@@ -228,7 +229,7 @@ def test_what_is_overdue_is_the_same_after_a_restart(tmp_path: Path, monkeypatch
     asyncio.run(go())
 
 
-def test_offline_the_same_is_seen_in_all_files_of_a_log(tmp_path: Path) -> None:
+def test_offline_the_same_is_seen_in_all_files_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Watched as the plan is, over files that follow each other, with sums whose last digit depends on their order."""
     clock = Clock()
     paths = [[0.1, 0.2, 0.3]] * 20 + [[0.3, 0.2, 0.1]] * 20 + [[0.5, 0.5, 0.5]] * 20
@@ -256,15 +257,14 @@ def test_offline_the_same_is_seen_in_all_files_of_a_log(tmp_path: Path) -> None:
         found = run_watch(tmp_path / "log" / name)
         assert found.settings.watch == "bias"
         assert {s.series: s.status.evidence for s in found.series} == pytest.approx(online, rel=1e-12)
-    out = CliRunner().invoke(app, ["monitor", str(tmp_path / LOG), "--json", str(tmp_path / "told.json")])
-    assert out.exit_code == 0, out.output
-    told = json.loads((tmp_path / "told.json").read_text())
-    assert (told["settings"]["lags"], told["settings"]["limit"], told["settings"]["calm"]) == (3, 400.0, 10.0)
-    CliRunner().invoke(
-        app, ["monitor", str(tmp_path / LOG), "--steps", "1", "--alpha", "0.1", "--json", str(tmp_path / "told.json")]
-    )
-    told = json.loads((tmp_path / "told.json").read_text())
-    assert (told["settings"]["lags"], told["settings"]["limit"], told["settings"]["watch"]) == (1, 2_000.0, "bias")
+    watched: list[Any] = []
+    monkeypatch.setattr(monitor_job, "run_watch", lambda *a, **how: watched.append(how) or run_watch(*a, **how))
+    for more in ([], ["--steps", "1"]):
+        out = CliRunner().invoke(app, ["monitor", "--log", str(tmp_path / LOG), *more])
+        assert out.exit_code == 0, out.output
+    as_logged, by_step = (how["settings"] for how in watched)
+    assert (as_logged.lags, as_logged.limit, as_logged.calm) == (3, 400.0, 10.0)
+    assert by_step == dataclasses.replace(as_logged, lags=1)
 
 
 def sales(path: Path, days: int = 200, change: int = 1_000) -> Path:

@@ -408,11 +408,11 @@ def test_rechecking_loads_no_search(tmp_path: Path) -> None:
 def command(*arguments: str) -> Any:
     import typer
 
-    from ucsearch.cli.evidence import claims, evidence_app
+    from ucsearch.cli.evidence import evidence_app
 
     app = typer.Typer()
     app.add_typer(evidence_app, name="evidence")
-    app.command()(claims)
+    app.callback()(lambda: None)
     return CliRunner().invoke(app, list(arguments))
 
 
@@ -423,14 +423,14 @@ def test_commands(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "certified" in done.output
     assert "boundary" in done.output
-    shown = command("claims", str(tmp_path), "--json")
+    shown = command("evidence", "list", str(tmp_path), "--json")
     assert [row["class"] for row in kit.json.loads(shown.output)] == ["certified", "boundary"]
-    table = command("claims", str(tmp_path)).output
+    table = command("evidence", "list", str(tmp_path)).output
     assert "Kit endpoint (kit)" in table
     assert "0.1500" in table
     assert command("evidence", "verify", str(tmp_path / "none")).exit_code == MALFORMED
     (tmp_path / "empty").mkdir()
-    assert command("claims", str(tmp_path / "empty")).exit_code == MALFORMED
+    assert command("evidence", "list", str(tmp_path / "empty")).exit_code == MALFORMED
 
 
 def test_commands_name_what_is_false(tmp_path: Path) -> None:
@@ -444,7 +444,7 @@ def test_commands_name_what_is_false(tmp_path: Path) -> None:
     assert "predicate.verdict.key.risk_active" in done.output
     report = kit.json.loads(command("evidence", "verify", str(folder), "--json").output)
     assert (report[0]["status"], report[0]["class"]) == ("false", None)
-    shown = command("claims", str(tmp_path))
+    shown = command("evidence", "list", str(tmp_path))
     assert shown.exit_code == FALSE
     assert "Left out" in shown.output
     (tmp_path / "two" / "kit" / "manifest.json").write_bytes(b"{")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from tests.suites.report_kit import (
@@ -24,7 +23,7 @@ from tests.suites.report_kit import (
     no_go_rows,
     write_folder,
 )
-from ucsearch.cli.report import report
+from ucsearch.cli.evidence import evidence_app
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.manifest import read_part
 from ucsearch.lab.suites.report import write_reports
@@ -278,14 +277,14 @@ def test_tables_of_the_manifest_are_shown(root: Path) -> None:
 
 def test_the_command_to_run_it_again(root: Path) -> None:
     text = page(root, "orders40").text
-    assert "ucsearch evaluate suite.toml --data-dir DATA --out OUT" in text
+    assert "ucsearch evidence run suite.toml --data-dir DATA --out OUT" in text
     assert "ucsearch evidence verify OUT/orders40" in text
     assert "pip install 'ucsearch==0.1.0'" in text
 
 
 def test_a_suite_of_the_package_is_run_by_name(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "synthetic", [], no_go_rows(), data=[])
-    assert "ucsearch evaluate synthetic --out OUT" in Page(write_reports(folder)[0].read_text("utf-8")).text
+    assert "ucsearch evidence run synthetic --out OUT" in Page(write_reports(folder)[0].read_text("utf-8")).text
 
 
 # -------------------------------------------------------------------- index
@@ -415,20 +414,18 @@ def test_where_reports_are_written(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    app = typer.Typer()
-    app.command()(report)
     folder = write_folder(tmp_path / "a", [], no_go_rows())
-    done = CliRunner().invoke(app, [str(folder)])
+    done = CliRunner().invoke(evidence_app, ["page", str(folder)])
     assert (done.exit_code, done.stdout) == (0, f"wrote {folder / 'report.html'}\n")
     (folder / "rows.jsonl").write_bytes(b"{}\n")
-    bad = CliRunner().invoke(app, [str(folder)])
+    bad = CliRunner().invoke(evidence_app, ["page", str(folder)])
     assert bad.exit_code == 2
     assert bad.stderr.startswith("Error: ")
     assert bad.stderr.count("\n") == 1
 
 
 def test_the_command_imports_nothing_heavy() -> None:
-    code = "import sys, ucsearch.cli.report; sys.exit(bool({'numpy', 'ucsearch.lab.suites'} & set(sys.modules)))"
+    code = "import sys, ucsearch.cli.evidence; sys.exit(bool({'numpy', 'ucsearch.lab.suites'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
 
 

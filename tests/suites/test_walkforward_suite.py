@@ -170,14 +170,16 @@ def test_a_runner_that_reads_test_early_is_stopped(tmp_path: Path) -> None:
 
 def test_the_command_writes_evidence_and_a_report(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL.text)
-    done = CliRunner().invoke(app, ["evaluate", str(tmp_path / "small.toml"), "--out", str(tmp_path), "--threads", "1"])
+    done = CliRunner().invoke(
+        app, ["evidence", "run", str(tmp_path / "small.toml"), "--out", str(tmp_path), "--threads", "1"]
+    )
     assert done.exit_code == 0, done.output
     assert f"{MINI}: boundary" in done.output
     assert (tmp_path / MINI / "report.html").exists()
     timing = json.loads((tmp_path / MINI / "timing.json").read_text())
     assert timing["uc"]["decisions"] > 0
-    listed = CliRunner().invoke(app, ["suites"])
+    listed = CliRunner().invoke(app, ["evidence", "list"])
     assert MINI in listed.output
-    status = CliRunner().invoke(app, ["claims", str(tmp_path)])
+    status = CliRunner().invoke(app, ["evidence", "list", str(tmp_path)])
     assert status.exit_code == 0
     assert "boundary" in status.output.lower()

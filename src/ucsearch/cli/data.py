@@ -74,7 +74,10 @@ def get_files(
     name: Annotated[str, typer.Argument(help="A file, data set or prefix, e.g. ett/ETTh1 or m4/hourly.")],
     cache_dir: CacheDir = None,
 ) -> None:
-    """Download files into the cache; files already there are checked, not fetched again."""
+    """Download files into the cache.
+
+    Files that are there already are checked, not fetched again.
+    """
     from ucsearch.errors import DataError
     from ucsearch.lab.data.registry import find
     from ucsearch.lab.data.resolve import resolve
@@ -103,7 +106,10 @@ def check_files(
     data_dir: DataDir = None,
     full: Annotated[bool, typer.Option("--full", help="Also read every file and check its counts.")] = False,
 ) -> None:
-    """Check all known files that are present: sizes, hashes and, with --full, contents."""
+    """Check the files that are present.
+
+    Sizes, hashes and, with --full, contents.
+    """
     from ucsearch.errors import DataError
     from ucsearch.lab.data.registry import FILES
     from ucsearch.lab.data.resolve import resolve_optional

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tempfile
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +101,7 @@ def _run(console: Console, folder: Path, keep: bool) -> int:
     _show_refused(console, refused)
     code = _show_verdict(console, path, (released, refused))
     if keep:
-        _say_more(console, folder, path, released)
+        _say_more(console, path, released)
     return code
 
 
@@ -234,12 +233,9 @@ def _show_verdict(console: Console, path: Path, decisions: tuple[Decision, Decis
     return 0 if right else 1
 
 
-def _say_more(console: Console, folder: Path, path: Path, decision: Decision) -> None:
+def _say_more(console: Console, path: Path, decision: Decision) -> None:
     id = _record(decision)[0]["id"]
     console.print()
-    if find_spec("matplotlib") is not None:
-        decision.plot().savefig(folder / "decision.png", dpi=120)
-        console.print(f"Picture: {folder / 'decision.png'}", soft_wrap=True)
     console.print("Look further with:")
     for command in (f"log list --log {path}", f"log show {id[:12]} --log {path}", f"verify {path} --task {WHERE}"):
         console.print(f"  ucsearch {command}", soft_wrap=True)

@@ -1,16 +1,19 @@
-"""`ucsearch claims` and `ucsearch evidence`: what a run's evidence permits to say, and whether it is right."""
+"""`ucsearch evidence run | list | verify | page`: run suites, and say what their evidence permits."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ucsearch.cli.terminal import UNUSABLE, one_line, print_table, printable
+
 if TYPE_CHECKING:
     from ucsearch.lab.suites.recheck import Report
 
-__all__ = ["claims", "evidence_app"]
+__all__ = ["evidence_app"]
 
 FALSE = 1
 MALFORMED = 2
@@ -18,7 +21,7 @@ MALFORMED = 2
 evidence_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Check evidence against its rows, its suite file and the ledger of looks. Nothing here changes the evidence.",
+    help="Run evaluation suites; check and show their evidence.",
 )
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="An evidence folder, or one that holds several.")]
 LedgerOption = Annotated[
@@ -27,28 +30,94 @@ LedgerOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 
 
-def claims(folder: FolderArgument, ledger: LedgerOption = None, as_json: JsonOption = False) -> None:
-    """Print the certification status table of all evidence below DIR: class, endpoint, key figures, what may be said.
+@evidence_app.command("run")
+def run_suites(
+    name: Annotated[list[str], typer.Argument(metavar="NAME...", help="Suites (`evidence list`), or TOML files.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Evidence goes to OUT/<suite>.")] = Path("evidence"),
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Local copies of public data; else UCSEARCH_DATA, else the cache.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; default: all cores.")] = None,
+    family: Annotated[
+        list[str] | None,
+        typer.Option("--family", metavar="NAME=PATH", help="Take a family's series from other files of the same form."),
+    ] = None,
+    underpowered: Annotated[
+        bool, typer.Option("--underpowered", help="Open the test split although the value gate is unlikely to pass.")
+    ] = False,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Also write report.html.")] = True,
+) -> None:
+    """Run suites and write evidence.
 
-    Classes are derived from the rows again before they are printed; evidence that does not agree with its own rows is
-    named on stderr and left out. Sampled decisions are not verified here; `evidence verify` does that.
+    Each chooses on validation, looks at the test once, and classifies its evidence.
+
+    A killed run goes on where it was. Every opening of a test split goes to the ledger OUT/looks.jsonl; running the
+    same choice again is written down as a repeat, another choice as a second look, which costs the certificate.
+
+    Exit codes: 0 evidence written, whatever its class; 2 no such suite, or data that is missing.
+    """
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    from ucsearch.lab.suites.run import evaluate
+    from ucsearch.lab.suites.suite import load_suite
+
+    families = dict(_pair(one) for one in family or [])
+    loaded = [load_suite(one) for one in name]  # every error in a name or file before any work
+    for suite in loaded:
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+        with Progress(*columns, TimeElapsedColumn(), transient=True, disable=not sys.stderr.isatty()) as bar:
+            rows: dict[str, TaskID] = {}
+
+            def progress(
+                label: str, done: int, total: int, bar: Progress = bar, rows: dict[str, TaskID] = rows
+            ) -> None:
+                if label not in rows:
+                    rows[label] = bar.add_task(label, total=total)
+                bar.update(rows[label], completed=done, total=total)
+
+            found = evaluate(
+                suite, out, data_dir=data_dir, threads=threads, progress=progress, underpowered=underpowered,
+                families=families, say=bar.console.print,
+            )  # fmt: skip
+        verdict = found.verdict
+        typer.echo(f"{suite.name}: {verdict['class']}: {verdict['interpretation']}")
+        for reason in verdict["reasons"][:5]:
+            typer.echo(f"  {reason}")
+        if verdict["value"]["class"] != "not asked":
+            typer.echo(f"  value gate {verdict['value']['class']}: {verdict['value']['reasons'][0]}")
+        if len(verdict["reasons"]) > 5:
+            typer.echo(f"  and {len(verdict['reasons']) - 5} more")
+        if report:
+            from ucsearch.lab.suites.report.write import write_reports
+
+            typer.echo(f"  {write_reports(found.folder)[0]}")
+
+
+@evidence_app.command("list")
+def list_evidence(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="A folder of evidence; the suites there are when not given.")
+    ] = None,
+    ledger: LedgerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the suites, or what evidence permits to say.
+
+    Of all evidence below DIR: class, endpoint, key figures and what may be said. Classes are derived from the rows
+    again before they are printed; evidence that does not agree with its own rows is named on stderr and left out.
+    Sampled decisions are not verified here; `evidence verify` does that.
 
     Exit codes: 0 printed, 1 some evidence claims what is false, 2 some is malformed, or there is none.
     """
-    from ucsearch.lab.suites.claims import status_rows
+    if folder is not None:
+        _claims(folder, ledger, as_json)
+        return
+    from ucsearch.lab.suites.suite import load_suite, suite_names
 
-    reports = _reports(folder, decisions=0, budget=None, task=None, ledger=ledger)
-    rows = status_rows([r.evidence.predicate for r in reports if r.ok and r.evidence is not None])
-    if as_json:
-        import json
-
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
-    elif rows:
-        _print_table(rows)
-    for report in reports:
-        if not report.ok:
-            typer.echo(f"Left out: {_outcome(report)}", err=True)
-    raise typer.Exit(_worst(reports))
+    names = suite_names()
+    width = max(map(len, names))
+    for name in names:
+        typer.echo(f"{name:<{width}}  {load_suite(name).title}")
 
 
 @evidence_app.command("verify")
@@ -75,8 +144,9 @@ def verify(
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="With --rerun: worker threads.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Derive every figure of the evidence again from its rows and compare; verify the drawn sample of its decisions.
+    """Derive every figure of evidence again and compare.
 
+    The drawn sample of its decisions is verified too.
     Rows are tied to the suite file (families, series, windows, decisions, candidates, comparators and their budgets),
     and looks to the ledger. Selection, tables and verdict are derived again by the functions that wrote them; the
     gate's rates and bounds also by a second program. No policy is run. A decision that cannot be verified within the
@@ -95,7 +165,58 @@ def verify(
         for report in reports:
             typer.echo(_outcome(report), err=not report.ok)
             for note in report.notes:
-                typer.echo(f"  note: {_plain(note)}")
+                typer.echo(f"  note: {printable(note)}")
+    raise typer.Exit(_worst(reports))
+
+
+@evidence_app.command("page")
+def page(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="One suite's evidence folder, or a folder that holds several.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write there instead: a file or folder for one suite, a folder for several."),
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the result in the browser.")] = False,
+) -> None:
+    """Write evidence as pages.
+
+    One self-contained HTML file per suite, and for several an index that starts with their status.
+
+    Every figure is derived from the rows again before anything is written; evidence that does not agree with its own
+    rows gets no report.
+
+    Exit codes: 0 written, 2 no evidence, or some that is malformed or false.
+    """
+    from ucsearch.errors import UCSearchError
+    from ucsearch.lab.suites.report import write_reports
+
+    try:
+        written = write_reports(directory, out)
+    except UCSearchError as error:
+        typer.echo(f"Error: {one_line(error)}", err=True)
+        raise typer.Exit(UNUSABLE) from error
+    for path in written:
+        typer.echo(f"wrote {path}")
+    if show:
+        typer.launch(written[0].resolve().as_uri())
+
+
+def _claims(folder: Path, ledger: Path | None, as_json: bool) -> None:
+    from ucsearch.lab.suites.claims import status_rows
+
+    reports = _reports(folder, decisions=0, budget=None, task=None, ledger=ledger)
+    rows = status_rows([r.evidence.predicate for r in reports if r.ok and r.evidence is not None])
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    elif rows:
+        _print_claims(rows)
+    for report in reports:
+        if not report.ok:
+            typer.echo(f"Left out: {_outcome(report)}", err=True)
     raise typer.Exit(_worst(reports))
 
 
@@ -109,7 +230,7 @@ def _reports(
     try:
         found = find_evidence(folder)
     except UCSearchError as error:
-        typer.echo(f"Error: {_plain(error)}", err=True)
+        typer.echo(f"Error: {printable(error)}", err=True)
         raise typer.Exit(MALFORMED) from error
     if not found:
         typer.echo(f"Error: {folder}: no evidence (no manifest.json) at or below it", err=True)
@@ -146,7 +267,7 @@ def _task(spec: str | None) -> Any:
     try:
         return find_task(spec)
     except NoTask as error:
-        typer.echo(f"Error: --task: {_plain(error)}", err=True)
+        typer.echo(f"Error: --task: {printable(error)}", err=True)
         raise typer.Exit(MALFORMED) from error
 
 
@@ -156,15 +277,15 @@ def _worst(reports: list[Report]) -> int:
 
 
 def _outcome(report: Report) -> str:
-    name = _plain(report.folder)
+    name = printable(report.folder)
     if report.ok and report.evidence is not None:
         verdict = report.evidence.predicate["verdict"]
-        return f"valid: {name}: {_plain(verdict['class'])}, {_plain(verdict['endpoint'])}"
-    false = "".join(f"\n  {_plain(problem)}" for problem in report.problems)
+        return f"valid: {name}: {printable(verdict['class'])}, {printable(verdict['endpoint'])}"
+    false = "".join(f"\n  {printable(problem)}" for problem in report.problems)
     if report.code == MALFORMED:
-        return f"malformed: {name}: {_plain(report.malformed)}{false}"
+        return f"malformed: {name}: {printable(report.malformed)}{false}"
     count = len(report.problems)
-    rest = f"\n  nothing more could be derived: {_plain(report.malformed)}" if report.malformed else ""
+    rest = f"\n  nothing more could be derived: {printable(report.malformed)}" if report.malformed else ""
     return f"FALSE: {name}: {count} claim{'' if count == 1 else 's'} not borne out{false}{rest}"
 
 
@@ -180,26 +301,17 @@ def _as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _print_table(rows: list[dict[str, str]]) -> None:
-    import sys
-
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    # A pipe has no width of its own; cut text there would be lost.
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    table = Table(caption="Certification status under the promotion gate", show_lines=True)
-    for name in ("class", "endpoint", "key figures", "value gate", "permitted interpretation"):
-        table.add_column(name, no_wrap=name == "class")
-    for row in rows:
-        endpoint = f"{row['endpoint']} ({row['suite']})"
-        table.add_row(
-            *(Text(_plain(cell)) for cell in (row["class"], endpoint, row["key"], row["value"], row["interpretation"]))
-        )
-    console.print(table)
+def _print_claims(rows: list[dict[str, str]]) -> None:
+    names = ("class", "endpoint", "key figures", "value gate", "permitted interpretation")
+    cells = [(r["class"], f"{r['endpoint']} ({r['suite']})", r["key"], r["value"], r["interpretation"]) for r in rows]
+    print_table(names, cells, "Certification status under the promotion gate", lines=True)
 
 
-def _plain(value: object) -> str:
-    """Evidence may come from anybody, and text can steer a terminal."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(value))
+def _pair(text: str) -> tuple[str, Path]:
+    """`name=path`."""
+    from ucsearch.errors import InputError
+
+    name, sign, path = text.partition("=")
+    if not (name and sign and path):
+        raise InputError("--family", repr(text), "NAME=PATH")
+    return name, Path(path)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.planner import read_time, reported
+from ucsearch.cli.options import SettingsOption
+from ucsearch.cli.terminal import read_time, reported
 
 __all__ = ["job_app"]
 
@@ -16,7 +17,7 @@ job_app = typer.Typer(
     name="job",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="A large run in parts: plan it, run every part anywhere, seal it.",
+    help="A large run in parts: plan, run anywhere, seal.",
     epilog="Exit codes: 0 done, 2 unusable settings, files or parts; nothing is sealed then.",
 )
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The job's folder, which all workers can reach.")]
@@ -24,24 +25,18 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The job's f
 
 @job_app.command()
 def plan(
-    settings: Annotated[Path, typer.Argument(metavar="SETTINGS", help="The settings file, such as inventory.toml.")],
     folder: FolderArgument,
     states: Annotated[str, typer.Option("--states", "-s", help="Pattern of Parquet files.")],
     forecasts: Annotated[
         str | None, typer.Option("--forecasts", "-f", help="Pattern of Parquet files, 'f-*.parquet'.")
     ] = None,
     sales: Annotated[
-        str | None, typer.Option("--sales", help="Instead of forecasts: every part forecasts its own series first.")
+        str | None, typer.Option("--sales", help="Instead: every part forecasts its series first.")
     ] = None,
-    forecaster: Annotated[str | None, typer.Option("--forecaster", help="By which model, with --sales.")] = None,
-    horizon: Annotated[int | None, typer.Option("--horizon", min=1, help="Periods to forecast.")] = None,
-    season: Annotated[int | None, typer.Option("--season", min=1, help="Periods of a season; weekdays: 7.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of the sample paths.")] = None,
     parts: Annotated[int, typer.Option("--parts", min=1, max=999_999, help="About so many parts.")] = 16,
     log: Annotated[Path | None, typer.Option("--log", "-l", help="The log; DIR/decisions.db when not given.")] = None,
-    now: Annotated[
-        str | None, typer.Option("--now", metavar="TIME", help="The time decisions are made for, ISO 8601.")
-    ] = None,
+    now: Annotated[str | None, typer.Option("--now", metavar="TIME", help="The time to decide for, ISO 8601.")] = None,
+    settings: SettingsOption = None,
 ) -> None:
     """Cut the forecasts into parts, from the footers of their files.
 
@@ -49,18 +44,19 @@ def plan(
     """
     from ucsearch.errors import InputError
     from ucsearch.planner.files.table import refuse_overwriting
+    from ucsearch.planner.settings import find_settings, forecaster_classes, load_settings
     from ucsearch.scale.parts import plan_job
 
     with reported():
-        refuse_overwriting({}, {"SETTINGS": settings}, logs={"--log": log})
+        path = find_settings() if settings is None else settings
+        refuse_overwriting({}, {"the settings": path}, logs={"--log": log})
         if (forecasts is None) == (sales is None):
             raise InputError("--forecasts", "both" if sales else "nothing", "either --forecasts or --sales")
-        if (sales is None) != (forecaster is None):
-            raise InputError("--forecaster", repr(forecaster), "a model with --sales, and none without")
-        moment = read_time(now)
+        model = type(load_settings(path).forecaster)
+        name = next((name for name, cls in forecaster_classes().items() if cls is model), None)
         made = plan_job(
-            settings, forecasts or sales or "", states, folder, parts=parts, now=moment, log=log, forecaster=forecaster,
-            horizon=horizon, season=season, seed=seed,
+            path, forecasts or sales or "", states, folder, parts=parts, now=read_time(now), log=log,
+            forecaster=None if sales is None else name,
         )  # fmt: skip
     last = len(made.items) - 1
     typer.echo(f"{last + 1} parts planned; next, for I from 0 to {last}: ucsearch job run {folder} --part I")
@@ -101,7 +97,9 @@ def seal(
         Path | None, typer.Option("--out", "-o", help="Also a small table of all decisions, .parquet.")
     ] = None,
 ) -> None:
-    """Check that all parts are there, none twice, all from like workers; write root and entry of the segment.
+    """Check all parts and seal the run.
+
+    All must be there, none twice, all from like workers; root and entry of the segment are written.
 
     Exit codes: 0 sealed, 2 a part is missing or does not belong; its name is told and nothing is sealed.
     """

@@ -1,4 +1,4 @@
-"""`ucsearch log`: look into an audit log, verify it, copy it out, keep it safe; override a decision."""
+"""`ucsearch log`: look into an audit log, verify it, export it, keep it safe."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from ucsearch.cli.log_words import (
     known_checkpoint,
     named_task,
     opened,
-    plain,
-    print_table,
-    reported,
+    print_entries,
     segments_of,
     summary,
     writing,
 )
-from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE
+from ucsearch.cli.options import log_of, some_settings
+from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE, one_line, printable, reported
+from ucsearch.errors import InputError
 
 __all__ = ["log_app"]
 
 log_app = typer.Typer(
     name="log",
     no_args_is_help=True,
-    help="Look into an audit log, verify it, copy it out, override a decision. Entries are never changed.",
+    rich_markup_mode=None,
+    help="Look into an audit log; keep and check copies of it.",
     epilog="Exit codes: 0 done and the log is right; 1 the log was altered; 2 no usable log or entry.",
 )
 
@@ -40,8 +41,9 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
+LEAST_WHY = 3  # characters of a reason
 LogOption = Annotated[
-    Path, typer.Option("--log", "-l", envvar="UCSEARCH_LOG", help="The log's file.", show_default=True)
+    Path | None, typer.Option("--log", "-l", help="The log's file; else as this folder's settings say.")
 ]
 CheckpointOption = Annotated[
     Path | None, typer.Option("--checkpoint", "-c", help="A file written by `log checkpoint`.")
@@ -50,14 +52,12 @@ KeyOption = Annotated[
     str | None,
     typer.Option("--key", help="The checkpoint must be signed by it: name+hash+base64, or a file with that."),
 ]
-DEFAULT_LOG = Path("decisions.db")
 
 
 @log_app.command("list")
 def list_entries(
-    log: LogOption = DEFAULT_LOG,
+    log: LogOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many.")] = 20,
-    offset: Annotated[int, typer.Option(min=0, help="Skip so many first.")] = 0,
     outcome: Annotated[str | None, typer.Option(help="RELEASED, FALLBACK or HOLD.")] = None,
     reason: Annotated[str | None, typer.Option(help="A reason code, such as not_risk_active.")] = None,
     series: Annotated[str | None, typer.Option(help="One series, such as SKU-017.")] = None,
@@ -69,10 +69,9 @@ def list_entries(
 
     Exit codes: 0 listed, 2 no usable log.
     """
-    with opened(log) as reader:
+    with opened(_log(log)) as reader:
         rows = reader.list(
             limit=limit,
-            offset=offset,
             outcome=outcome,
             reason=reason,
             series=series,
@@ -87,22 +86,24 @@ def list_entries(
         for row in rows:
             typer.echo(canonical(summary(row, standing.get(row.seq))).decode("utf-8"))
     else:
-        print_table(rows, standing, total)
+        print_entries(rows, standing, total)
 
 
 @log_app.command()
 def show(
     id: Annotated[str, typer.Argument(metavar="ID", help="An entry's id, or its first 8 digits or more.")],
-    log: LogOption = DEFAULT_LOG,
+    log: LogOption = None,
     raw: Annotated[bool, typer.Option("--raw", help="Only the record, in its canonical bytes.")] = False,
 ) -> None:
-    """Show one entry: its record, its place in the chain, and what overrode it.
+    """Show one entry.
+
+    Its record, its place in the chain, and what overrode it.
 
     Exit codes: 0 shown, 2 no usable log or entry.
     """
     import json
 
-    with opened(log) as reader:
+    with opened(_log(log)) as reader:
         row = reader.get(id)
         if raw:
             typer.echo(row.body.decode("utf-8"))
@@ -117,7 +118,7 @@ def show(
 
 @log_app.command()
 def verify(
-    log: LogOption = DEFAULT_LOG,
+    log: LogOption = None,
     checkpoint: CheckpointOption = None,
     key: KeyOption = None,
     derive: Annotated[
@@ -130,13 +131,14 @@ def verify(
         str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The rows' task for --derive, if your own.")
     ] = None,
 ) -> None:
-    """Check every entry, array and link of the chain, and every row of segments; name the first that is bad.
+    """Check the chain and every row of segments.
 
-    Without a checkpoint a missing tail, a recomputed chain and a replaced log cannot be seen.
+    The first entry, array, link or row that is bad is named. Without a checkpoint a missing tail, a recomputed chain
+    and a replaced log cannot be seen.
 
     Exit codes: 0 right, 1 altered (or the checkpoint was not signed by the key), 2 no usable log, checkpoint or key.
     """
-    with opened(log) as reader:
+    with opened(_log(log)) as reader:
         known = None if checkpoint is None else known_checkpoint(checkpoint, key)
         problem, told = confirmed(reader, known)
         if not problem:
@@ -155,7 +157,7 @@ def verify(
 @log_app.command()
 def export(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; replaced as a whole.")],
-    log: LogOption = DEFAULT_LOG,
+    log: LogOption = None,
     format: Annotated[Format, typer.Option("--format", "-f", help="JSON lines, or Parquet.")] = Format.jsonl,
     blobs: Annotated[bool, typer.Option(help="Include the arrays that records refer to.")] = True,
     first: Annotated[int, typer.Option("--from", min=1, help="The first entry.")] = 1,
@@ -174,6 +176,7 @@ def export(
 
     Exit codes: 0 written, 2 no usable log, or OUT cannot be written.
     """
+    log = _log(log)
     with writing({"OUT": out}, {"--log": log}), opened(log) as reader:
         if segments:
             from ucsearch.scale.segments.reader import export_records
@@ -189,22 +192,34 @@ def export(
 @log_app.command()
 def checkpoint(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where to keep it: not beside the log.")],
-    log: LogOption = DEFAULT_LOG,
+    log: LogOption = None,
     key: Annotated[
-        Path | None, typer.Option("--key", help="Sign it with this private key of `log keygen`: a C2SP signed note.")
+        Path | None, typer.Option("--key", help="Sign it with this private key: a C2SP signed note.")
+    ] = None,
+    new_key: Annotated[
+        str | None, typer.Option("--new-key", metavar="NAME", help="Make the key first, such as example.com/decisions.")
     ] = None,
     origin: Annotated[str | None, typer.Option("--origin", help="Whose log; the key's name when not given.")] = None,
 ) -> None:
-    """Verify the log and write its count and head to OUT; an older checkpoint there must be confirmed first.
+    """Verify the log and write its count and head.
 
-    With --key it is a signed note with the root of the tree over all heads, for witnesses and for those who only have
-    the public key.
+    An older checkpoint in OUT must be confirmed first. With --key it is a signed note with the root of the tree over
+    all heads, for witnesses and for those who only have the public key. --new-key makes an Ed25519 key: the private
+    half in --key's file, which the log's writer must not reach, the public half in the same name with .pub.
 
     Exit codes: 0 written, 1 the log was altered (OUT is left as it was), 2 no usable log, key or OUT.
     """
     from ucsearch.records.files import whole_file
-    from ucsearch.records.notes import Signer, checkpoint_text
+    from ucsearch.records.notes import Signer, checkpoint_text, make_key
 
+    log = _log(log)
+    if new_key is not None:
+        if key is None:
+            raise typer.BadParameter("--new-key needs --key, the file for the private key")
+        made = {"OUT": out, "--key": key, "its public half": key.with_name(f"{key.name}.pub")}
+        with writing(made, {"--log": log}):
+            public = make_key(key, new_key)
+        typer.echo(f"private key in {key}, public key in {key}.pub:\n{public}")
     with writing({"OUT": out}, {"--log": log, "--key": key}), opened(log) as reader:
         signer = None if key is None else Signer(key)
         before = (
@@ -228,77 +243,6 @@ def checkpoint(
 
 
 @log_app.command()
-def prove(
-    series: Annotated[str, typer.Argument(metavar="SERIES", help="A series whose decision is in a segment.")],
-    log: LogOption = DEFAULT_LOG,
-    note: Annotated[
-        Path | None, typer.Option("--note", help="For this note of `log checkpoint --key`; else for the log as it is.")
-    ] = None,
-) -> None:
-    """Print a proof that a series' decision is in the log: its row, and the way from it up to a signed note.
-
-    Exit codes: 0 printed, 2 no usable log, note or series.
-    """
-    from ucsearch.scale.segments.reader import SegmentReader, proof_of
-    from ucsearch.verify.segments import proof_bytes
-
-    with reported(), SegmentReader(log) as reader:
-        size = None if note is None else known_checkpoint(note, None).checkpoint.count
-        typer.echo(proof_bytes(proof_of(reader, series, size)).decode("utf-8"))
-
-
-@log_app.command("verify-proof")
-def verify_proof(
-    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="What `log prove` printed.")],
-    note: Annotated[Path, typer.Option("--note", help="A note of `log checkpoint --key`.")],
-    key: KeyOption = None,
-) -> None:
-    """Check a proof with a note alone: neither the log nor its parts are needed.
-
-    Exit codes: 0 the row is in the log that the note vouches for, 1 it is not, 2 no usable proof, note or key,
-    3 without --key: it is under the note, but nobody vouches for the note.
-    """
-    from ucsearch.verify.chain import read_checkpoint
-    from ucsearch.verify.figures import Invalid
-    from ucsearch.verify.read import Malformed
-    from ucsearch.verify.segments import LARGEST
-    from ucsearch.verify.segments import verify_proof as checked
-    from ucsearch.verify.untrusted import open_regular
-
-    try:
-        with open_regular(proof) as file:
-            data = file.read(LARGEST + 1)
-        pins = read_checkpoint(note, key)
-        told = checked(data.strip(), pins)
-    except (Malformed, OSError) as error:
-        typer.echo(f"Error: {plain(error)}", err=True)
-        raise typer.Exit(UNUSABLE) from error
-    except Invalid as error:
-        typer.echo(f"NOT PROVED: {plain(error)}", err=True)
-        raise typer.Exit(NEEDS_A_PERSON) from error
-    typer.echo(f"proved: {plain(told)}")
-    if pins.doubt:
-        typer.echo(f"The note is taken as it is: {pins.doubt} (--key).", err=True)
-        raise typer.Exit(NEEDS_A_PERSON)
-
-
-@log_app.command()
-def keygen(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The private key; the public one goes to OUT.pub.")],
-    name: Annotated[str, typer.Option("--name", help="Name of the key and the log, such as example.com/decisions.")],
-) -> None:
-    """Make a key to sign checkpoints with. Keep OUT where the log's writer cannot reach it, and hand out OUT.pub.
-
-    Exit codes: 0 written, 2 there is a file already, or cryptography is not installed.
-    """
-    from ucsearch.records.notes import make_key
-
-    with writing({"OUT": out, "OUT.pub": out.with_name(f"{out.name}.pub")}, {}):
-        public = make_key(out, name)
-    typer.echo(f"private key in {out}, public key in {out}.pub:\n{public}")
-
-
-@log_app.command()
 def backup(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="The log's file.")],
     to: Annotated[Path, typer.Argument(metavar="TO", help="The copy; there must be no such file yet.")],
@@ -307,9 +251,10 @@ def backup(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Take the place of an older copy.")] = False,
 ) -> None:
-    """Copy a log, complete, while others write to it; `cp` would leave out what is still in LOG-wal.
+    """Copy a log, complete, while others write to it.
 
-    The copy is checked entry by entry and against the log before it gets its name.
+    `cp` would leave out what is still in LOG-wal. The copy is checked entry by entry and against the log before it
+    gets its name.
 
     Exit codes: 0 copied, 2 no usable log or TO.
     """
@@ -325,7 +270,8 @@ def backup(
                 reader.checkpoint().write(checkpoint)
     typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
     if name:
-        typer.echo(f"{plain(log)} is closed: the log goes on in {plain(name)}, which is not in this copy.", err=True)
+        where = f"the log goes on in {printable(name)}, which is not in this copy"
+        typer.echo(f"{printable(log)} is closed: {where}.", err=True)
 
 
 @log_app.command()
@@ -335,7 +281,9 @@ def restore(
     checkpoint: CheckpointOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Put a copy in a log's place after checking it; entries after the copy was made are not in it.
+    """Put a checked copy in a log's place.
+
+    Entries after the copy was made are not in it.
 
     Exit codes: 0 restored; 1 the checkpoint was not signed by the key; 2 the copy is not right, does not confirm the
     checkpoint, or LOG cannot be written.
@@ -355,37 +303,98 @@ def restore(
     typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
 
 
-@log_app.command()
-def override(
-    decision: Annotated[
-        str, typer.Argument(metavar="ID|SERIES", help="A decision's id (8 digits or more), or a series: its newest.")
-    ],
-    who: Annotated[str, typer.Option("--who", help="Who decided so.")],
-    why: Annotated[str, typer.Option("--why", help="For which reason.")],
-    action: Annotated[str | None, typer.Option("--action", help="The action taken instead, by value or label.")] = None,
-    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task whose rules must allow it, if not built in."),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Record it although it breaks the rules; it is marked as forced.")
-    ] = False,
-    settings: Annotated[
-        Path | None,
-        typer.Option("--settings", help="The settings file: [columns] decimal says how numbers are written."),
-    ] = None,
-    log: LogOption = DEFAULT_LOG,
-) -> None:
-    """Record that a person replaced a decision's action; the decision itself stays as it is.
+Place = Annotated[str, typer.Argument(help="A log's file, or postgresql://...")]
 
-    The replacement is checked by the task's own rules in the state that was recorded. A quantity off the grid may be
-    taken if the rules allow it. The last override counts.
 
-    Exit codes: 0 recorded, 1 the replacement is not allowed, 2 no usable log, entry or task.
+@log_app.command("copy")
+def copy_entries(source: Place, target: Place) -> None:
+    """Copy a log between files and databases.
+
+    Numbers, times and heads stay. A copy that was cut off goes on where it ended.
+
+    Exit codes: 0 copied and compared, 2 something is not right.
     """
-    from ucsearch.cli.hand import put_in_place
+    from ucsearch.records.address import copy_log
 
-    put_in_place(
-        log, decision, who=who, why=why, action=action, withdraw=withdraw, task=task, force=force, settings=settings
-    )
+    with reported():
+        made = copy_log(source, target)
+    typer.echo(f"{made.entries} entries, {made.added} of them new, head {made.head}")
+
+
+@log_app.command("rotate")
+def rotate_file(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="Any file of the log; its newest one is closed.")],
+    why: Annotated[str, typer.Option("--why", help="For which reason; it is recorded.")],
+    who: Annotated[str, typer.Option("--who", help="Who does it.")] = "ucsearch log rotate",
+) -> None:
+    """Close a log's file and begin the next one.
+
+    Others may write meanwhile: they are sent on. The new file lies beside the old one, pins its number, head and root,
+    and begins with the monitors and pauses as they stand. The old file is verified first; it does not change any more
+    and may be kept elsewhere.
+
+    Exit codes: 0 rotated, 2 something is not right, and nothing was changed.
+    """
+    from datetime import UTC, datetime
+
+    from ucsearch.errors import RecordError
+    from ucsearch.planner.monitor.rotate import rotate_log
+    from ucsearch.records.reader import AuditReader
+
+    with reported():
+        _check_words(who, why)
+        with AuditReader(log) as reader:
+            report = reader.verify()
+        if not report.ok:
+            raise RecordError(f"{one_line(report)}; not rotated")
+        made = rotate_log(log, at=datetime.now(UTC), by=who.strip(), why=why.strip())
+    typer.echo(f"{made.old}: closed after {made.entries} entries, head {made.head}")
+    typer.echo(f"{made.new}: the log goes on here")
+
+
+@log_app.command("erase")
+def erase_entries(
+    log: Place,
+    why: Annotated[str, typer.Option("--why", help="For which reason; it is recorded.")],
+    series: Annotated[str, typer.Option("--series", help="All that was decided and reported of this series.")] = "",
+    plan: Annotated[str, typer.Option("--plan", help="With --series: of this plan of a service only.")] = "",
+    person: Annotated[str, typer.Option("--person", help="This name, and the reasons that its owner gave.")] = "",
+    before: Annotated[str, typer.Option("--before", help="Whatever was written before this time.")] = "",
+    who: Annotated[str, typer.Option("--who", help="Who does it.")] = "ucsearch log erase",
+) -> None:
+    """Take the content of entries away for good.
+
+    In all files of a log; digests stay, so that the chain verifies. Exactly one of --series, --person and --before. An
+    entry says what was done. Copies of the log are not changed.
+
+    Exit codes: 0 erased, 2 something is not right.
+    """
+    from datetime import UTC, datetime
+
+    from ucsearch.records import erasure
+    from ucsearch.records.entries import time_text
+
+    with reported():
+        _check_words(who, why)
+        if sum(map(bool, (series, person, before))) != 1 or (plan and not series):
+            given = [f"--{n}" for n, v in (("series", series), ("person", person), ("before", before)) if v]
+            raise InputError("options", " ".join(given) or "none", "one of --series, --person and --before")
+        if before:
+            left = erasure.older_than(datetime.fromisoformat(time_text(before, "--before")))
+        else:
+            left = erasure.series(series, plan or None) if series else erasure.person(person)
+        done = erasure.erase(log, left, at=datetime.now(UTC), by=who.strip(), why=why.strip())
+    typer.echo(f"{done.entries} entries erased, {done.blobs} arrays deleted")
+
+
+def _check_words(who: str, why: str) -> None:
+    for name, text, least in (("--who", who, 1), ("--why", why, LEAST_WHY)):
+        if len(text.strip()) < least or not text.isprintable():
+            expected = f"printable text of at least {least} character{'s' if least > 1 else ''}"
+            raise InputError(name, repr(text), expected)
+
+
+def _log(log: Path | None) -> Path:
+    """The log named by --log, else by this folder's settings."""
+    with reported():
+        return log_of(log, None if log is not None else some_settings(None))

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from ucsearch.records import AuditReader, Checkpoint, Effective, Row
     from ucsearch.task import Task
 
-from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE
+from ucsearch.cli.options import load_task
+from ucsearch.cli.terminal import NEEDS_A_PERSON, one_line, print_table, reported
 
 __all__ = [
     "CHAIN_FIELDS",
@@ -23,9 +24,7 @@ __all__ = [
     "known_checkpoint",
     "named_task",
     "opened",
-    "plain",
-    "print_table",
-    "reported",
+    "print_entries",
     "segments_of",
     "summary",
     "writing",
@@ -53,24 +52,14 @@ def summary(row: Row, standing: Effective | None = None) -> dict[str, Any]:
     return chain | told | {"effective_action": standing.action, "overridden_by": by}
 
 
-def print_table(rows: tuple[Row, ...], standing: dict[int, Effective], total: int) -> None:
-    import sys
-
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    # A pipe has no width of its own; cut text there would be lost.
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    table = Table(caption=f"{len(rows)} of {total} entries")
-    for name in ("entry", "id", "kind", "series", "outcome", "reason", "action", "written"):
-        table.add_column(name, justify="right" if name == "entry" else "left", no_wrap=name == "id")
+def print_entries(rows: tuple[Row, ...], standing: dict[int, Effective], total: int) -> None:
+    names = ("entry", "id", "kind", "series", "outcome", "reason", "action", "written")
+    cells = []
     for row in rows:
         line = summary(row, standing.get(row.seq))
-        action = action_text(line)
-        cells = (line["kind"], line["series"], line["outcome"], line["reason"], action, line["written_at"])
-        table.add_row(str(row.seq), row.id[:12], *(Text(plain(cell)) for cell in cells))
-    console.print(table)
+        found = (line["kind"], line["series"], line["outcome"], line["reason"], action_text(line), line["written_at"])
+        cells.append((row.seq, row.id[:12], *found))
+    print_table(names, cells, f"{len(rows)} of {total} entries", right=("entry",))
 
 
 def action_text(line: dict[str, Any]) -> str:
@@ -79,16 +68,6 @@ def action_text(line: dict[str, Any]) -> str:
         withdrawn = line["kind"] == "override" and line["action"] is None
         return "withdrawn" if withdrawn else "" if line["action"] is None else str(line["action"])
     return f"{line['effective_action']} (entry {line['overridden_by']})"
-
-
-def plain(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def one_line(error: object) -> str:
-    """What an error says, whatever it quotes of a file: in one line that steers no terminal."""
-    return plain(" ".join(str(error).split()))
 
 
 class Known(NamedTuple):
@@ -137,7 +116,6 @@ def confirmed(reader: AuditReader, known: Known | None) -> tuple[str, str]:
 
 def named_task(spec: str | None) -> dict[str, Task]:
     """The task of `--task`, for every name that records have for one of the user's own."""
-    from ucsearch.cli.hand import load_task
     from ucsearch.scale.segments.rebuild import ANY
 
     return {} if spec is None else {ANY: load_task(spec)}
@@ -172,17 +150,6 @@ def opened(path: Path, *, single: bool = False) -> Iterator[AuditReader]:
 
     with reported(), AuditReader(path, single=single) as reader:
         yield reader
-
-
-@contextmanager
-def reported() -> Iterator[None]:
-    from ucsearch.errors import UCSearchError
-
-    try:
-        yield
-    except UCSearchError as error:
-        typer.echo(f"Error: {one_line(error)}", err=True)
-        raise typer.Exit(UNUSABLE) from error
 
 
 @contextmanager

@@ -9,39 +9,55 @@ import sys
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command, get_command_name
 from typer.models import CommandInfo
 
-from ucsearch.cli.allocate import allocate
 from ucsearch.cli.data import data_app
-from ucsearch.cli.evaluate import evaluate, suites
-from ucsearch.cli.evidence import claims, evidence_app
-from ucsearch.cli.forecast import calibrate, forecast
-from ucsearch.cli.hand import override, whatif
+from ucsearch.cli.evidence import evidence_app
 from ucsearch.cli.job import job_app
 from ucsearch.cli.log import log_app
-from ucsearch.cli.log_copies import copy_entries, erase_entries, rotate_file  # noqa: F401 - adds commands to `log`
-from ucsearch.cli.log_words import one_line
-from ucsearch.cli.monitor import monitor
-from ucsearch.cli.once import each_once
-from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
+from ucsearch.cli.options import ChangesOption, SettingsOption, settings_of
+from ucsearch.cli.planner import allocate, backtest, calibrate, decide, forecast, new, tune
+from ucsearch.cli.recorded import explain, monitor, orders, override, tasks
 from ucsearch.cli.remote import remote_app
-from ucsearch.cli.report import report
-from ucsearch.cli.schedule import schedule
 from ucsearch.cli.service import service_app
-from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE
-from ucsearch.cli.tune import tune
+from ucsearch.cli.terminal import INTERNAL, UNUSABLE, one_line
 from ucsearch.errors import UCSearchError
 
-__all__ = ["app", "main"]
+__all__ = ["GROUPS", "app", "main"]
+
+
+GROUPS = {
+    "Plan": ("new", "forecast", "calibrate", "backtest", "tune", "decide", "allocate"),
+    "Look": ("explain", "orders", "override", "monitor", "tasks"),
+    "Audit": ("verify", "log"),
+    "Serve": ("service", "remote", "job", "cache"),
+    "Research": ("evidence", "data"),
+    "Try": ("demo",),
+}
+
+
+class Grouped(TyperGroup):
+    """Help with the commands under the headings of `GROUPS`."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for heading, names in GROUPS.items():
+            shown = [(n, self.commands[n]) for n in names if n in self.commands]
+            if shown:
+                with formatter.section(heading):
+                    limit = formatter.width - 6 - width
+                    formatter.write_dl([(n, c.get_short_help_str(limit)) for n, c in shown])
 
 
 # Help without rich: rendering it costs as much time again as everything else together.
 app = typer.Typer(
     name="ucsearch",
+    cls=Grouped,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -50,31 +66,13 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Compiled kernels kept on disk.")
 app.add_typer(cache_app, name="cache")
-app.add_typer(log_app, name="log", short_help="Look into an audit log; override a decision.")
+app.add_typer(log_app, name="log")
 app.add_typer(data_app, name="data")
 app.add_typer(job_app, name="job")
 app.add_typer(evidence_app, name="evidence")
 app.add_typer(remote_app, name="remote")
 app.add_typer(service_app, name="service")
-for _command in (
-    new,
-    forecast,
-    calibrate,
-    decide,
-    allocate,
-    backtest,
-    tune,
-    explain,
-    monitor,
-    schedule,
-    whatif,
-    tasks,
-    schema,
-    suites,
-    evaluate,
-    claims,
-    report,
-):
+for _command in (new, forecast, calibrate, backtest, tune, decide, allocate, explain, orders, monitor, tasks):
     app.command()(_command)
 app.command(context_settings={"ignore_unknown_options": True})(override)  # a quantity may be -5
 
@@ -83,11 +81,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Console entry."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        each_once(get_command(only(words[0] if words else "")))(args=words, prog_name="ucsearch")
+        get_command(only(words[0] if words else ""))(args=words, prog_name="ucsearch")
     except UCSearchError as error:
         # One line, whatever an error quotes: a log reader or a terminal sees one event.
         typer.echo(f"Error: {one_line(error)}", err=True)
         sys.exit(UNUSABLE)
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        typer.echo(f"Internal error: {one_line(repr(error))}. This is a fault of ucsearch; please report it.", err=True)
+        sys.exit(INTERNAL)
 
 
 def only(name: str) -> typer.Typer:
@@ -108,7 +112,10 @@ def _name(one: CommandInfo) -> str:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        version()
+        import platform
+        from importlib.metadata import version as installed
+
+        typer.echo(f"ucsearch {installed('ucsearch')}, Python {platform.python_version()}")
         raise typer.Exit
 
 
@@ -121,14 +128,13 @@ def _root(
     pass
 
 
-@app.command(short_help="A released decision, a fallback, and the verifier's verdict.")
+@app.command()
 def demo(
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FOLDER", help="Keep the log there, and a picture if matplotlib is installed."),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Keep the log there.")] = None,
 ) -> None:
-    """Plan orders on embedded data: a released decision, a fallback, and the verifier's verdict on both.
+    """Plan orders on embedded data and verify them.
+
+    A released decision, a fallback, and the verifier's verdict on both.
 
     Exit codes: 0 both decisions were verified, 1 something went wrong.
     """
@@ -138,67 +144,47 @@ def demo(
 
 
 @app.command(
-    short_help="Re-derive every claim of recorded decisions.",
+    short_help="Derive every claim of recorded decisions again.",
     add_help_option=False,  # the verifier has its own
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 def verify(context: typer.Context) -> None:
     """Re-derive every claim of recorded decisions, trusting none of the code that made them.
 
-    The same as `python -m ucsearch.verify`, whose own help is shown by --help.
+    The same as `python -m ucsearch.verify`, whose own help is shown by --help. Without arguments it reads the log that
+    this folder's settings name.
 
-    Exit codes: 0 valid, 1 invalid, 2 malformed, 3 weaker than claimed, 64 wrong usage, 70 internal error.
+    Exit codes: 0 valid; 1 a claim is false or could not be verified; 2 malformed or wrong usage; 3 internal error.
     """
+    from ucsearch.cli.options import log_of, some_settings
     from ucsearch.verify.__main__ import main as verifier
 
-    raise typer.Exit(verifier(context.args))
-
-
-@app.command()
-def version() -> None:
-    """Show the version of ucsearch and of Python."""
-    import platform
-    from importlib.metadata import version as installed
-
-    typer.echo(f"ucsearch {installed('ucsearch')}, Python {platform.python_version()}")
-
-
-@cache_app.command("dir")
-def cache_folder() -> None:
-    """Show where compiled kernels are kept.
-
-    Set UCSEARCH_CACHE_DIR to choose another place. Exit codes: 0 shown, 1 there is no writable place.
-    """
-    from ucsearch.cachedir import cache_dir
-
-    folder = cache_dir()
-    if folder is None:
-        typer.echo("Error: no writable folder; kernels are compiled in memory, once per process", err=True)
-        raise typer.Exit(NEEDS_A_PERSON)
-    typer.echo(str(folder))
+    raise typer.Exit(verifier(context.args or [str(log_of(None, some_settings(None)))]))
 
 
 @cache_app.command()
 def warm(
-    settings: Annotated[Path, typer.Argument(metavar="SETTINGS", help="The settings file, such as inventory.toml.")],
-    states: Annotated[
-        Path | None, typer.Option("--states", "-s", help="States, for every kind of series in them.")
-    ] = None,
+    settings: SettingsOption = None,
+    changes: ChangesOption = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FOLDER", help="Into this folder, to be shipped to workers.")
     ] = None,
 ) -> None:
     """Compile the kernels of a settings file ahead of its first run.
 
-    Workers use a shipped folder by UCSEARCH_CACHE_DIR; copy it with its times (cp -p, rsync -a).
+    For its task, and for every kind of series in files.states where there is such a file. Workers use a shipped folder
+    by UCSEARCH_CACHE_DIR; copy it with its times (cp -p, rsync -a).
 
-    Exit codes: 0 compiled, or they were there; 1 unusable settings, states or folder.
+    Exit codes: 0 compiled, or they were there; 2 unusable settings, states or folder.
     """
-    from ucsearch.planner.settings import load_settings
+    from ucsearch.cli.terminal import reported
     from ucsearch.scale.job import warm_kernels
 
-    for name in warm_kernels(load_settings(settings), states, to):
-        typer.echo(f"ready: {name}")
+    with reported():
+        found = settings_of(settings, changes)
+        states = found.path("states")
+        for name in warm_kernels(found, states if states is not None and states.exists() else None, to):
+            typer.echo(f"ready: {name}")
 
 
 @cache_app.command()

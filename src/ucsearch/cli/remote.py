@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ucsearch.cli.planner import SHOWN, progress_bar, reported
-from ucsearch.cli.terminal import NEEDS_A_PERSON, STOPPED
+from ucsearch.cli.terminal import NEEDS_A_PERSON, SHOWN, STOPPED, progress_bar, reported
 
 if TYPE_CHECKING:
     from ucsearch.client import Answer, Client, Outcome

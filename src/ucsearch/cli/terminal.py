@@ -1,32 +1,173 @@
-"""Exit codes of all commands, and a progress bar on stderr.
+"""What commands share: exit codes, errors as lines, problems of files, progress, tables, times.
 
+Exit codes: 0 done, 1 done and a person is needed, 2 wrong use or input, 3 internal error, 130 stopped by the user.
 `ucsearch verify` has the verifier's own codes (ucsearch.verify shares no code with us)."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ucsearch.errors import InputError, UCSearchError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ucsearch.planner.files.table import Problem
+    from ucsearch.planner.settings import Settings
 
 __all__ = [
+    "INTERNAL",
     "NEEDS_A_PERSON",
+    "SHOWN",
     "STOPPED",
-    "STRICT",
     "UNUSABLE",
+    "one_line",
+    "print_fallbacks",
+    "print_problems",
+    "print_table",
+    "printable",
+    "progress_bar",
+    "read_time",
+    "reported",
     "rich_bar",
     "told_or_shown",
+    "write_problems",
 ]
 
 
 NEEDS_A_PERSON = 1  # it ran, and the answer is no or not all: altered, not allowed, left out, on hold, failed
 UNUSABLE = 2  # nothing was done: settings, files or names that cannot be used
-STRICT = 3  # `--strict` refused what would have been left out
+INTERNAL = 3  # an error of ours
 STOPPED = 130  # by the user; a shell's 128 + SIGINT
+SHOWN = 20  # problems printed
+_MANY = 1_000  # steps of work from which on progress is printed in a pipe
+_SHORT_S = 5.0  # seconds before progress is printed in a pipe
 
 
-_SHORT_S = 5.0  # who waits less than this needs no telling
+# -------------------------------------------------------------------- errors and problems
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Our errors as lines on stderr and exit code 2; a stop by the user as 130."""
+    try:
+        yield
+    except UCSearchError as error:
+        for line in str(error).splitlines() or [""]:
+            typer.echo(f"Error: {printable(line)}", err=True)
+        raise typer.Exit(UNUSABLE) from error
+    except KeyboardInterrupt as error:
+        typer.echo("Stopped. The same command goes on where it stopped.", err=True)
+        raise typer.Exit(STOPPED) from error
+
+
+def printable(value: object) -> str:
+    """Text without characters that could steer a terminal; None is empty."""
+    text = "" if value is None else str(value)
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def one_line(error: object) -> str:
+    """What an error says in one line, whatever it quotes of a file."""
+    return printable(" ".join(str(error).split()))
+
+
+def print_problems(problems: Sequence[Problem], more: int = 0, path: Path | None = None) -> None:
+    """The first problems on stderr; all of them go to `path`."""
+    for problem in problems[:SHOWN]:
+        typer.echo(f"{'Refused' if problem.refuses else 'Note'}: {problem}", err=True)
+    hidden = len(problems) + more - min(len(problems), SHOWN)
+    if hidden > 0:
+        where = f"; all are in {path}" if path else "; [files] problems names a file for all of them"
+        typer.echo(f"and {hidden} more{where}", err=True)
+    if path is not None:
+        write_problems(problems, path)
+
+
+def write_problems(problems: Sequence[Problem], path: Path) -> None:
+    from ucsearch.planner.files.table import write_table
+
+    names = ("file", "place", "column", "series", "text")
+    rows = [[getattr(p, name) for name in names] for p in problems]
+    write_table(path, dict.fromkeys(names, str), lambda: iter(rows))
+
+
+def print_fallbacks(share: float, reasons: Mapping[str, int], settings: Settings) -> None:
+    """Too many fallbacks: why, and what to change."""
+    from ucsearch.planner.decide.rows import fallback_advice
+
+    limit = settings.run.max_fallback_share
+    typer.echo(f"{100.0 * share:.1f} % fell back, more than {100.0 * limit:g} % ([run] max_fallback_share):", err=True)
+    for line in fallback_advice(reasons, settings):
+        typer.echo(f"  {line}", err=True)
+
+
+# -------------------------------------------------------------------- tables, times
+
+
+def print_table(
+    names: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "", right: Sequence[str] = (), *,
+    lines: bool = False,
+) -> None:  # fmt: skip
+    """A table on stdout; the columns in `right` are aligned to the right, `lines` separates rows."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # A pipe has no width of its own; cut text there would be lost.
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    table = Table(caption=caption or None, show_lines=lines)
+    for name in names:
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name in ("id", "class"))
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console.print(table)
+
+
+def read_time(text: str | None, option: str = "--now") -> datetime | None:
+    """A time of ISO 8601, UTC where it names no offset; None where nothing is said."""
+    if text is None:
+        return None
+    from datetime import UTC, datetime
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(option, repr(text), "an ISO 8601 time such as 2024-05-01T06:00:00+00:00") from error
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+# -------------------------------------------------------------------- progress
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on stderr; in a pipe, a line for every tenth of the work."""
+    if not sys.stderr.isatty():
+        yield _lines(what)
+        return
+    with rich_bar(what) as update:
+        yield None if update is None else lambda done, total: update(what, done, total)
+
+
+def _lines(what: str) -> Callable[[int, int], None]:
+    told = 0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        tenth = 10 * done // max(1, total)
+        if total >= _MANY and tenth > told:
+            told = tenth
+            typer.echo(f"{what}: {done} of {total}", err=True)
+
+    return tell
 
 
 @contextmanager
@@ -55,7 +196,7 @@ def rich_bar(first: str = "preparing") -> Iterator[Callable[[str, int, int], Non
 
 @contextmanager
 def told_or_shown() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar, or, where stderr is no terminal, a line for every tenth of what is done, once it takes its time."""
+    """A bar, or, where stderr is no terminal, a line for every tenth of the work once it takes its time."""
     told: set[tuple[str, int]] = set()
     began = time.monotonic()
 

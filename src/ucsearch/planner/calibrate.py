@@ -177,7 +177,7 @@ def run_calibrate(
         if last - first + 1 < (least := min(count, 2 * plan.season, _ENOUGH)):
             text = f"saw {history.y.size} periods, enough for {max(0, last - first + 1)} past forecasts, "
             text += f"expected at least {least} "
-            text += "(--origins asks for fewer; --season and --horizon for shorter ones)"
+            text += "(backtest.origins asks for fewer; forecast.season and forecast.steps for shorter ones)"
             problems.append(Problem(str(data), "", "", history.series, text))
             continue
         used, most = used + 1, max(most, last - first + 1)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.errors import InputError
 from ucsearch.forecast.base import Forecaster, pair_paths
 from ucsearch.forecast.cleaning import clip_outliers
 from ucsearch.forecast.recalibrate import (
@@ -65,6 +66,8 @@ def horizon_of(settings: Settings, config: Any = None) -> int:
     its own, such as one with a longer lead time."""
     if settings.forecast.steps is not None:
         return settings.forecast.steps
+    if settings.task is None:
+        raise InputError("forecast.steps", "nothing", "how many periods to forecast", hint="--set forecast.steps=14")
     wanted = int(settings.task.steps_wanted(settings.policy, settings.actions))
     return wanted if config is None else max(wanted, config.steps_wanted(settings.policy, settings.actions))
 
@@ -113,7 +116,7 @@ def why_not(h: History, settings: Settings, season: int, newest: Any = None) -> 
     if len(h.y) < needed:
         fewer = settings.forecaster.min_history(1)
         text = f"saw {len(h.y)} periods, expected at least {needed} for {settings.forecaster.name}, season {season}"
-        return text + (f" (--season 1, none, needs {fewer})" if season > 1 and fewer <= len(h.y) else "")
+        return text + (f" (forecast.season = 1, none, needs {fewer})" if season > 1 and fewer <= len(h.y) else "")
     if h.y.min() < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
         wanted = "expected demand of at least 0: write returns as 0 or keep them elsewhere"
         return f"saw {h.least(settings.period)}, {wanted} (or take floor = 0 from the forecaster)"

@@ -97,7 +97,7 @@ class Signer:
             if not text.startswith(_PRIVATE) or data[:1] != _ED25519 or len(data) != 33:
                 raise ValueError
         except ValueError:
-            raise RecordError(f"{place}: not a private key of `ucsearch log keygen`") from None
+            raise RecordError(f"{place}: not a private key of `ucsearch log checkpoint --new-key`") from None
         self.name = name
         self._key = _private(data[1:])
         self._hash = _key_hash(name, _public(self._key))

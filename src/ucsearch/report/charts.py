@@ -12,6 +12,7 @@ __all__ = [
     "COLOURS",
     "LEVELS",
     "bars",
+    "curves",
     "evidence_curve",
     "fan",
     "intervals",
@@ -210,6 +211,24 @@ def bars(key: str, title: str, values: Sequence[float], unit: str = "") -> str:
     body += _steps(across, len(values), "step")
     told = ", ".join(number(_rounded(v)) for v in values)
     return figure(key, title, f"By step: {told} {unit}".strip(), _FAN_HEIGHT, body)
+
+
+def curves(key: str, title: str, rows: Sequence[tuple[str, Sequence[float]]], unit: str = "", axis: str = "") -> str:
+    """A line for each row over the same steps, at most as many as there are `COLOURS`; the first is drawn heavily."""
+    rows = rows[: len(COLOURS)]
+    count = max((len(values) for _, values in rows), default=0)
+    down = linear([0.0, *(x for _, values in rows for x in values)], _FAN_HEIGHT - _BOTTOM, _FAN_TOP)
+    across = Scale("linear", 1.0, max(2.0, float(count)), _LEFT, WIDTH - _RIGHT)
+    body = _grid(down, unit)
+    for k, (label, values) in reversed(list(enumerate(rows))):
+        d: list[str | float] = []
+        for h, value in enumerate(values):
+            d += ["L" if d else "M", across(h + 1.0), down(value)]
+        body.append(path(d, f"{COLOURS[k]} {'bar' if k == 0 else 'thin'}"))
+        body.append(text(_LEFT + 6.0, _FAN_TOP + 10.0 + 12.0 * k, short(label, 40), f"s fill-{COLOURS[k]}"))
+    body += _steps(across, count, axis)
+    told = "; ".join(f"{label}: {number(_rounded(values[-1]))}" for label, values in rows if len(values))
+    return figure(key, title, f"At the end {told} {unit}".strip(), _FAN_HEIGHT, body)
 
 
 def _grid(down: Scale, unit: str) -> list[str]:

@@ -78,6 +78,7 @@ svg path{{fill:none}}
 .least{{stroke:var(--warn);stroke-width:1.3;stroke-dasharray:4 3}}
 .leader{{stroke:var(--other);stroke-width:.8}}.rug{{stroke:var(--soft);opacity:.55}}
 .bar{{stroke-width:2.2}}.thin{{stroke-width:1}}svg .main{{stroke:var(--main)}}svg .bad{{stroke:var(--bad)}}
+svg .warn{{stroke:var(--warn)}}svg .other{{stroke:var(--other)}}svg .fill-warn{{fill:var(--warn)}}
 svg .fill-main{{fill:var(--main)}}svg .fill-bad{{fill:var(--bad)}}svg .fill-other{{fill:var(--other)}}
 .hollow{{fill:var(--bg);stroke:var(--soft);stroke-width:1.3}}
 .ring{{fill:none;stroke:var(--soft);stroke-width:1.3}}

@@ -197,7 +197,7 @@ valid_for_s = 86400.0
 """
 
 ORDERS = """\
-# A small ordering plan; `ucsearch schema` lists every key, `ucsearch new` makes larger ones.
+# A small ordering plan; `ucsearch tasks --schema` lists every key, `ucsearch new` makes larger ones.
 units = "pieces"
 currency = "EUR"
 

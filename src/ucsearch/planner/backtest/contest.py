@@ -187,9 +187,9 @@ def with_service_level(
     """The histories with the shortage cost that brings the policy to the service level (share of periods without a
     shortage) on the earlier part, as a multiple of the holding cost, by bisection; and a sentence about it."""
     if not 0.0 < target < 1.0:
-        raise InputError("--service-level", target, "a share between 0 and 1, such as 0.95")
+        raise InputError("backtest.service_level", target, "a share between 0 and 1, such as 0.95")
     if not earlier or not long:
-        raise InputError("--service-level", target, "some periods before the counted ones to look for it")
+        raise InputError("backtest.service_level", target, "some periods before the counted ones to look for it")
     if not all(one.case.params.holding > 0.0 for one in found):
         raise InputError("task.holding", 0.0, "more than 0: a shortage cost is looked for as a multiple of it")
     places = sorted({round(x) for x in np.linspace(0, len(long) - 1, min(len(long), _SERVICE_SERIES))})
@@ -218,7 +218,7 @@ def with_service_level(
         at = 0.5 * (low + high)
     if math.isnan(level):
         raise InputError(
-            "--service-level", target, "a level that the policy reaches on the earlier part",
+            "backtest.service_level", target, "a level that the policy reaches on the earlier part",
             hint=f"At {math.exp(high):.0f} times the holding cost it is still below; order sizes or lead times bind.",
         )  # fmt: skip
     times = float(f"{math.exp(best):.4g}")

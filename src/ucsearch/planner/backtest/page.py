@@ -1,4 +1,4 @@
-"""`ucsearch backtest --html`: what every policy would have cost, with differences and intervals, on one page."""
+"""The page of `ucsearch backtest`: what every policy would have cost, with differences and intervals, on one page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ucsearch.planner.backtest.result import GIVEN, HINDSIGHT, POLICY, BacktestResult
 from ucsearch.planner.files.calendar import one_period
 from ucsearch.records.files import whole_file
-from ucsearch.report.charts import intervals, key, stacked
+from ucsearch.report.charts import curves, intervals, key, stacked
 from ucsearch.report.page import render_page
 
 __all__ = ["write_backtest_page"]
@@ -45,7 +45,7 @@ _PAGE = """{% extends "base" %}{% from "parts" import headline_of, by_series, fa
 <p class="note">Policy saves: share of the other's cost that your policy saves, below 0 it costs more; the interval is
 over {{ count }} series, paired{% if few %}, and needs more of them{% endif %}. Fill rate: share of demand served from
 stock in its own period; service level: share of periods without a shortage.</p>
-<div class="figures"><div>{{ bars }}{{ legend }}</div>{{ forest }}</div>
+<div class="figures"><div>{{ bars }}{{ legend }}</div>{{ forest }}{{ course }}</div>
 {% for line in notes %}<p>{{ line }}</p>{% endfor %}
 {{ fallbacks(reasons) }}
 {% if chosen %}<h2>What tuning chose</h2><p class="note">On the {{ earlier }} periods before those that are counted.</p>
@@ -86,6 +86,7 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
         # Made of escaped text by the helpers themselves.
         bars=Markup(bars), legend=Markup(key(parts)),
         forest=Markup(intervals("saves", "What the policy saves, %", against, " %", caption) if against else ""),
+        course=Markup(curves("course", "Cumulative cost", _course(result, rival), money, one_period(s.period))),
         notes=[*([f"No hindsight: {result.no_hindsight}."] if result.no_hindsight else []), *result.notes,
                *(f"{name}: {_WORDS[name]}." for name in result.tracks if name in _WORDS)],
         reasons=sorted(result.reasons.items(), key=lambda x: (-x[1], x[0])), earlier=result.earlier,
@@ -95,6 +96,12 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
     )  # fmt: skip
     with whole_file(path) as file:
         file.write(text.encode("utf-8"))
+
+
+def _course(result: BacktestResult, rival: str | None) -> list[tuple[str, list[float]]]:
+    """Cumulative cost of all series by period."""
+    names = [name for name in (POLICY, rival, HINDSIGHT) if name in result.tracks]
+    return [(str(name), result.tracks[str(name)].cost.sum(axis=0).cumsum().tolist()) for name in names]
 
 
 def _row(result: BacktestResult, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`ucsearch backtest --html` for storage, capacity and interventions: every policy with its interval, on one page."""
+"""The page of `ucsearch backtest` for storage, capacity and interventions: every policy with its interval."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ucsearch.planner.backtest.result import HINDSIGHT, POLICY
 from ucsearch.planner.backtest.result_any import AnyResult
 from ucsearch.planner.files.calendar import one_period
 from ucsearch.records.files import whole_file
-from ucsearch.report.charts import intervals
+from ucsearch.report.charts import curves, intervals
 from ucsearch.report.page import render_page
 
 __all__ = ["write_any_page"]
@@ -30,7 +30,7 @@ _PAGE = """{% extends "base" %}{% from "parts" import headline_of, by_series, fa
 {% for x in r.figures %}{{ num(x, "", 1) }}{% endfor %}</tr>
 {% endfor %}</tbody></table></div>
 <p class="note">Below 0 your policy did worse. Intervals are over {{ unit }}s, paired.</p>
-{% if forest %}<div class="figures">{{ forest }}</div>{% endif %}
+<div class="figures">{{ forest }}{{ course }}</div>
 {% for line in notes %}<p>{{ line }}</p>{% endfor %}
 {{ fallbacks(reasons) }}
 {{ by_series(series|length, total, money) }}
@@ -73,9 +73,17 @@ def write_any_page(result: AnyResult, path: str | Path) -> None:
                  ("Periods", f"{result.tracks[POLICY].reward.shape[1]} of {one_period(s.period)}"),
                  ("Released", f"{100.0 * result.released:.1f} %")],
         rows=rows, forest=Markup(intervals("better", title, against, "", caption)) if against else "",
+        course=Markup(curves("course", f"Cumulative {result.word}", _course(result, rival), result.money)),
         notes=[*result.tuned(), *result.notes], reasons=sorted(result.reasons.items(), key=lambda x: (-x[1], x[0])),
         series=series, total=len(result.series), rival=rival or "",
         problems=[str(p) for p in result.problems if p.refuses][:100],
     )  # fmt: skip
     with whole_file(path) as file:
         file.write(text.encode("utf-8"))
+
+
+def _course(result: AnyResult, rival: str | None) -> list[tuple[str, list[float]]]:
+    """Cumulative profit or cost of all series by period."""
+    names = [name for name in (POLICY, rival, HINDSIGHT) if name in result.tracks]
+    total = {name: result.tracks[str(name)].reward.sum(axis=0).cumsum() for name in names}
+    return [(str(name), (result.sign * values).tolist()) for name, values in total.items()]

@@ -149,7 +149,7 @@ def run_tune(
         from ucsearch.planner.backtest.tune_any import tune_any
 
         if service_level is not None:
-            raise InputError("--service-level", service_level, "nothing: only orders have one")
+            raise InputError("backtest.service_level", service_level, "nothing: only orders have one")
         return tune_any(
             text, given, data, states=states, progress=progress, earlier=before, tries=tries, keep=keep, inputs=inputs
         )
@@ -211,7 +211,7 @@ class _Tuning:
             longest = max(one.y.size for one in found)
             raise InputError(
                 "--data", f"at most {longest} periods", f"{needed}: forecasting, {earlier} to tune on, then the report",
-                hint="A smaller --earlier or backtest.periods needs less.",
+                hint="A smaller backtest.earlier or backtest.periods needs less.",
             )  # fmt: skip
         self.names = tuple(one.series for one in self.found)
         self._tried = 0  # effort of the tries, of all that is expected
@@ -228,7 +228,7 @@ class _Tuning:
             (one.case.params.holding, one.case.params.shortage) != (own.holding, own.shortage) for one in self.found
         ):
             raise InputError(
-                "--service-level", "holding or shortage costs by series", "one of each, in the settings",
+                "backtest.service_level", "holding or shortage costs by series", "one of each, in the settings",
                 hint="Leave those columns out of the states file.",
             )  # fmt: skip
         cost = float(f"{times * own.holding:.6g}")

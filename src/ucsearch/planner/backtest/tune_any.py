@@ -79,7 +79,7 @@ class _Tuning:
             longest = max(len(one.y) for group in groups for one in group)
             raise InputError(
                 "--data", f"at most {longest} periods", f"{needed}: forecasting, {earlier} to tune on, then the report",
-                hint="A smaller --earlier or backtest.periods needs less.",
+                hint="A smaller backtest.earlier or backtest.periods needs less.",
             )  # fmt: skip
         self.drawn = {self.names[round(x)] for x in np.linspace(0, len(self.names) - 1, min(len(self.names), _DRAWN))}
         self.count = len(self.drawn)

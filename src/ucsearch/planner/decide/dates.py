@@ -15,6 +15,7 @@ from ucsearch.planner.files.calendar import day_text, is_short, later
 from ucsearch.planner.files.numbers import MISSING, DateOrder, date_words, parse_dates
 from ucsearch.planner.files.series_file import SeriesFile, Values
 from ucsearch.planner.files.table import Problem
+from ucsearch.planner.settings import Settings
 
 __all__ = ["MAX_AGE", "Age", "date_problems", "time_problem"]
 
@@ -29,6 +30,12 @@ class Age(NamedTuple):
     now: datetime
     periods: int = MAX_AGE
 
+    @classmethod
+    def at(cls, moment: datetime | None, settings: Settings) -> Age | None:
+        """As the settings limit it; None where no time is known."""
+        limit = settings.forecast.max_age
+        return None if moment is None else cls(moment, MAX_AGE if limit is None else limit)
+
     @property
     def moment(self) -> Any:
         return np.datetime64(self.now.astimezone(UTC).replace(tzinfo=None), "s")
@@ -40,9 +47,9 @@ class Age(NamedTuple):
         moment = self.moment
         told = f"{self.periods} period" + ("s" if self.periods != 1 else "")
         if later(begin, self.periods, period) + _ZONES <= moment:
-            return f"one at most {told} before {day_text(moment)} (--now, --max-age)"
+            return f"one at most {told} before {day_text(moment)} (--now, [forecast] max_age)"
         if later(moment, self.periods, period) + _AHEAD + _ZONES < begin:
-            return f"one at most {told} and a week after {day_text(moment)} (--now, --max-age)"
+            return f"one at most {told} and a week after {day_text(moment)} (--now, [forecast] max_age)"
         return ""
 
 

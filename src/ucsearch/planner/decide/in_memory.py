@@ -147,8 +147,9 @@ def rows_work(
         cells = [row for i, (s, f) in enumerate(asked.items()) for row in _steps(s, f, i, settings)]
         forecasts = SeriesFile.open(_Rows(_FORECASTS, cells), settings)
     book = StateFile(_Rows(_STATES, states), settings, kinds)
-    # A service may run ahead of the clock or behind it: what it decides is told by dates alone.
-    age = Age(now) if now is not None and forecasts.layout.dated else None
+    # Without dates only a limit that the settings name is held against the clock: a service may run ahead of it.
+    limited = forecasts.layout.dated or settings.forecast.max_age is not None
+    age = Age.at(now, settings) if limited else None
     return Work(settings, forecasts, book, age, None, standing=standing)
 
 

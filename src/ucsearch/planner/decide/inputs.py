@@ -77,7 +77,7 @@ class Work:
         if how.active and archive is None and not begins:
             raise InputError(
                 "archive", "nothing", f"past forecasts, because forecast.recalibrate is {how.method!r}",
-                hint="`ucsearch forecast --archive FILE` writes some; --keep FILE begins with today's.",
+                hint="[files] archive names a file for them; `ucsearch forecast` writes some.",
             )  # fmt: skip
         self.fixes = read_corrections(archive, settings, forecasts) if archive is not None and how.active else None
         self.problems = [*forecasts.problems, *states.problems, *date_problems(forecasts, states, age, usual)]

@@ -20,7 +20,7 @@ from ucsearch.decision.api import decide_panel
 from ucsearch.decision.decision import Decision, DecisionPanel
 from ucsearch.errors import DataError, InputError
 from ucsearch.options import Run
-from ucsearch.planner.decide.dates import MAX_AGE, Age
+from ucsearch.planner.decide.dates import Age
 from ucsearch.planner.decide.inputs import (
     Group,
     Work,
@@ -39,7 +39,7 @@ from ucsearch.planner.decide.sizes import panel_inputs
 from ucsearch.planner.decide.states import Kind, StateFile
 from ucsearch.planner.files.archive import extend_archive
 from ucsearch.planner.files.series_file import SeriesFile
-from ucsearch.planner.files.table import Problem, check_writable, open_table, refuse_overwriting, write_table
+from ucsearch.planner.files.table import Problem, Style, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.planner.settings import Settings
 from ucsearch.records.entries import Request, Under
 from ucsearch.records.log import AuditLog
@@ -142,14 +142,13 @@ def run_decide(
     fresh: bool = False,
     now: datetime | None = None,
     clock: Callable[[], datetime] | None = None,
-    max_age: int = MAX_AGE,
     progress: Progress | None = None,
 ) -> DecideReport:
     """Decide every series of both files. `archive` holds past forecasts and outcomes, for recalibration; `keep` is
     where it is written with today's forecasts and the outcomes in `sales` (it may be the archive itself). `now` is what
     forecasts' ages are measured against (and recorded), `clock` dates the log's entries; where one of them is given,
-    forecasts that begin more than `max_age` periods before are refused. `html` is a page of all
-    decisions. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off."""
+    forecasts that begin more than `forecast.max_age` periods before (2 where it is left out) are refused. `html` is a
+    page of all decisions. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off."""
     out, log = Path(out), Path(log)
     inputs = {
         "the settings": settings.file or None, "the forecasts": forecasts, "the states": states, "the archive": archive,
@@ -174,7 +173,7 @@ def run_decide(
         settings,
         dated,
         StateFile(open_table(states, decimal), settings, first=dated.first_days),
-        None if moment is None else Age(moment, max_age),
+        Age.at(moment, settings),
         archive,
         begins=keep is not None,
     )
@@ -356,7 +355,8 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
                 yield [row[i] for i in places]
 
     kinds = list(COLUMNS.values())
-    write_table(out, {name: kinds[i] for name, i in shown.items()}, rows, for_people=True)
+    style = Style.of(plan.states.table.path, plan.settings.columns.decimal)
+    write_table(out, {name: kinds[i] for name, i in shown.items()}, rows, for_people=True, style=style)
     report = DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
         max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, coarse, outlasting, plan.settings, out, log,

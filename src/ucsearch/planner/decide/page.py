@@ -1,4 +1,4 @@
-"""`ucsearch decide --html`: all decisions with their reasons on one page, to sort and filter without a network."""
+"""The page of `ucsearch decide`: all decisions with their reasons on one page, to sort and filter without a network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PAGE = """{% extends "base" %}{% from "parts" import tiles, tag, filter, num wi
 {% block body %}
 <p class="lead">{{ count_text(total, "series", "series") }} decided{% if dates %} for {{ dates }}{% endif %}.
 {% if attention %}<strong>{{ attention }} need{{ "s" if attention == 1 else "" }} a person.</strong>
-{% else %}Nobody needs a person.{% endif %}</p>
+{% else %}None needs your attention.{% endif %}</p>
 {{ tiles(summary) }}
 <p class="note">{% for name, text in meanings %}<strong>{{ name }}</strong>: {{ text }}.
 {% endfor %}Money is in {{ money }}, quantities in {{ units }}.</p>
@@ -69,10 +69,12 @@ a person first; all are in {{ out }}.</p>{% endif %}
 {% endfor %}
 </tbody></table></div>
 <h2>Look further</h2>
-<p>Why one of them came out so, with every alternative; other numbers; and a person's order instead:</p>
-<pre><code>ucsearch explain {{ log }} SERIES
-ucsearch whatif {{ log }} SERIES --set NAME=VALUE
-ucsearch override {{ log }} SERIES QUANTITY --who NAME --why REASON</code></pre>
+<p>Why one of them came out so, with every alternative; other numbers; a person's order instead; and the orders as
+they stand:</p>
+<pre><code>ucsearch explain SERIES
+ucsearch explain SERIES --set NAME=VALUE
+ucsearch override SERIES QUANTITY --who NAME --why REASON
+ucsearch orders</code></pre>
 {% endblock %}"""
 
 

@@ -15,19 +15,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.files.numbers import Decimal, parse_numbers, sniff_decimal
+from ucsearch.planner.files.sheet import is_workbook, need_openpyxl, read_sheet, write_workbook
 from ucsearch.planner.files.text import BROKEN, TEXTS, broken, is_packed, open_text
 from ucsearch.records.files import DATABASE, log_at, whole_file
 
 __all__ = [
     "Block",
     "Problem",
+    "Style",
     "Table",
     "check_writable",
     "is_parquet",
@@ -166,19 +168,19 @@ class Table(Protocol):
         ...
 
 
-_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+_SHEETS = (".xls", ".xlsm", ".ods", ".numbers")
 
 
 def is_parquet(path: str | Path) -> bool:
-    """By the file's ending; anything but .parquet, .pq and .csv is refused."""
+    """By the file's ending; anything but .parquet, .pq, .csv and .xlsx is refused."""
     ending = Path(path).suffix.lower()
     if ending in (".parquet", ".pq"):
         return True
-    if ending in TEXTS:
+    if ending in TEXTS or is_workbook(path):
         return False
-    hint = "Save the sheet as CSV UTF-8 in your spreadsheet." if ending in _SHEETS else ""
+    hint = "Save the sheet as .xlsx or CSV in your spreadsheet." if ending in _SHEETS else ""
     hint = "A packed table is called .csv.gz." if ending in (".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst") else hint
-    raise InputError(str(path), f"the ending {ending!r}", "a file called .csv or .parquet", hint=hint)
+    raise InputError(str(path), f"the ending {ending!r}", "a file called .csv, .xlsx or .parquet", hint=hint)
 
 
 def pyarrow_parquet(path: str | Path) -> Any:
@@ -191,8 +193,11 @@ def pyarrow_parquet(path: str | Path) -> Any:
 
 def open_table(path: str | Path, decimal: Literal["auto", ".", ","] = "auto") -> Table:
     """Look at a file's header; its rows are read when asked for. `decimal`: how its numbers are written."""
-    packed = is_packed(Path(path))
-    table: Table = _Parquet(Path(path)) if not packed and is_parquet(path) else _Csv(Path(path), decimal)
+    if is_workbook(path):
+        table: Table = _Sheet(Path(path))
+    else:
+        packed = is_packed(Path(path))
+        table = _Parquet(Path(path)) if not packed and is_parquet(path) else _Csv(Path(path), decimal)
     seen: set[str] = set()
     for name in table.columns:
         if name in seen:
@@ -281,6 +286,33 @@ def _csv_block(
 ) -> Block:
     found = dict(zip(columns, cells, strict=True))
     return Block(row - len(places), np.array(places, np.int64), found, ragged, decimal)
+
+
+class _Sheet:
+    """The first sheet of a workbook; rows are counted as the spreadsheet counts them."""
+
+    unit = "row"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rows = read_sheet(path)
+        names = list(self._rows[0][1]) if self._rows else []
+        while names and not names[-1]:
+            names.pop()
+        if not names:
+            raise DataError(f"{path}: saw no header, expected column names in the first row of the first sheet")
+        self.columns = tuple(names)
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        index = [self.columns.index(name) for name in columns]
+        width = len(self.columns)
+        rows = self._rows[1 + start :]
+        ragged = {place: len(row) for place, row in rows if any(row[width:])}
+        cells = {
+            name: [row[i] if i < len(row) else "" for _, row in rows] for name, i in zip(columns, index, strict=True)
+        }
+        if rows:
+            yield Block(start, np.array([place for place, _ in rows], np.int64), cells, ragged)
 
 
 class _Parquet:
@@ -390,7 +422,9 @@ def check_writable(path: str | Path) -> None:
         raise InputError(str(path), f"no folder {place.parent}", "a folder that is there")
     if not os.access(place.parent, os.W_OK):
         raise InputError(str(path), f"a folder that cannot be written to, {place.parent}", "another one")
-    if is_parquet(path):
+    if is_workbook(path):
+        need_openpyxl(path)
+    elif is_parquet(path):
         pyarrow_parquet(path)
 
 
@@ -428,26 +462,48 @@ def _same_file(a: Path, b: Path) -> bool:
         return os.path.normcase(a.absolute()) == os.path.normcase(b.absolute())
 
 
+class Style(NamedTuple):
+    """How numbers and columns are written in CSV files."""
+
+    delimiter: str = ","
+    decimal: Decimal = "."
+
+    @classmethod
+    def of(cls, path: str | Path, decimal: Literal["auto", ".", ","] = "auto") -> Style:
+        """As a file that people gave: semicolons and decimal commas where it has them."""
+        table = open_table(path, decimal)
+        if not isinstance(table, _Csv):
+            return cls(";" if decimal == "," else ",", decimal if decimal != "auto" else ".")
+        mark = table.decimal or "."
+        return cls(";" if mark == "," and table.delimiter == "," else table.delimiter, mark)
+
+
 def write_table(
-    path: str | Path, columns: Mapping[str, type], rows: Callable[[], Rows], *, for_people: bool = False
-) -> int:
+    path: str | Path, columns: Mapping[str, type], rows: Callable[[], Rows], *, for_people: bool = False,
+    style: Style = Style(),  # noqa: B008 - never changed
+) -> int:  # fmt: skip
     """Write rows of str, float and int, whole or not at all; None and NaN are empty. Equal rows, equal bytes. CSV
     `for_people` has twelve digits: -1.235, not -1.2349999999999999, which is the same number to a store or a purse.
-    What is read back to plan on, and Parquet, has them all."""
+    What is read back to plan on, and Parquet, has them all. A path that ends in .xlsx becomes a workbook."""
     check_writable(path)
     with whole_file(path) as file:
-        return (
-            _write_parquet(file, columns, rows()) if is_parquet(path) else _write_csv(file, columns, rows(), for_people)
-        )
+        if is_workbook(path):
+            return write_workbook(file, columns, rows())
+        if is_parquet(path):
+            return _write_parquet(file, columns, rows())
+        return _write_csv(file, columns, rows(), for_people, style)
 
 
-def _write_csv(file: Any, columns: Mapping[str, type], rows: Rows, for_people: bool) -> int:
+def _write_csv(file: Any, columns: Mapping[str, type], rows: Rows, for_people: bool, style: Style) -> int:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\n", delimiter=style.delimiter)
     writer.writerow(columns)
-    count = 0
+    comma, count = style.decimal == ",", 0
     for row in rows:
-        writer.writerow([_csv_cell(x, for_people) for x in row])
+        cells = [_csv_cell(x, for_people) for x in row]
+        if comma:
+            cells = [c.replace(".", ",") if isinstance(x, float) else c for c, x in zip(cells, row, strict=True)]
+        writer.writerow(cells)
         count += 1
     text.flush()
     text.detach()

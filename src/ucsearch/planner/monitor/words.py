@@ -18,7 +18,6 @@ from ucsearch.report.text import count_text, number
 
 __all__ = [
     "advice",
-    "as_json",
     "name_of",
     "state_words",
     "watch_text",
@@ -88,7 +87,10 @@ def watch_text(report: WatchReport) -> str:
         lines += ["", "What happened:"]
         lines += [f"  {_event(e)}" for e in report.events[-SHOWN:]]
         if len(report.events) > SHOWN:
-            lines.insert(len(lines) - SHOWN, f"  {len(report.events) - SHOWN} earlier events are in --out and --html")
+            lines.insert(
+                len(lines) - SHOWN,
+                f"  {len(report.events) - SHOWN} earlier events are on the page",
+            )
     blocked = _blocked(report)
     if blocked:
         lines += ["", blocked]
@@ -137,24 +139,6 @@ def write_watch(report: WatchReport, path: str | Path) -> int:
             yield _row(stream, report.settings.limit)
 
     return write_table(path, _COLUMNS, rows)
-
-
-def as_json(report: WatchReport) -> dict[str, Any]:
-    """Everything but the curves; numbers that are not defined are null."""
-
-    def told(stream: StreamReport) -> dict[str, Any]:
-        row = dict(zip(_COLUMNS, _row(stream, report.settings.limit), strict=True))
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
-
-    return {
-        "settings": {**vars(report.settings), "limit": report.settings.limit, "tolerance": report.settings.tolerance},
-        "first": report.first,
-        "last": report.last,
-        "pool": told(report.pool),
-        "series": [told(s) for s in report.series],
-        "events": [e._asdict() for e in report.events],
-        "notes": list(report.notes),
-    }
 
 
 MOST = 2_000  # series in the table

@@ -13,15 +13,13 @@ from ucsearch.planner.files.table import write_table
 
 __all__ = ["COMMANDS", "FILES", "SETTINGS", "write_samples"]
 
-FILES = ("capacity.toml", "demand.csv", "states.csv")
+FILES = ("ucsearch.toml", "demand.csv", "states.csv")
 COMMANDS = (
-    "ucsearch forecast capacity.toml --data demand.csv --out forecasts.csv",
-    "ucsearch decide capacity.toml --forecasts forecasts.csv --states states.csv --out decisions.csv "
-    "--log decisions.db "
-    "--now 2024-02-05",
-    "ucsearch schedule decisions.db --settings capacity.toml --out schedule.csv",
-    "ucsearch backtest capacity.toml --data demand.csv",
-    "ucsearch explain decisions.db DESK-A --settings capacity.toml",
+    "ucsearch forecast",
+    "ucsearch decide --now 2024-02-05",
+    "ucsearch explain --plan",
+    "ucsearch backtest",
+    "ucsearch explain DESK-A",
 )
 FIRST = datetime(2024, 1, 1)
 DAYS = 35
@@ -29,11 +27,21 @@ DESKS = (("DESK-A", 60.0), ("DESK-B", 40.0))  # name, calls of a usual hour
 
 SETTINGS = """\
 # Settings of a capacity job: how many units (crews, servers, machines) to start or stop. Lines with a # show defaults
-# or alternatives; every key is listed by `ucsearch schema` and every task by `ucsearch tasks capacity_plan`.
+# or alternatives; every key is listed by `ucsearch tasks --schema` and every task by `ucsearch tasks capacity_plan`.
 
 units = "calls"         # what demand is counted in
 currency = "EUR"
 period = "hour"         # 15min, 30min, hour, day, weekday, week, month
+
+[files]                 # beside this file; every command reads and writes these
+sales = "demand.csv"
+states = "states.csv"
+forecasts = "forecasts.csv"     # written by `ucsearch forecast`, read by `decide`
+decisions = "decisions.csv"
+log = "decisions.db"            # the audit log
+plan = "plan.csv"               # written by `ucsearch explain --plan`
+pages = "pages"                 # every command leaves a page there; left out: none
+# archive = "archive.parquet"   # past forecasts and outcomes, for [forecast] recalibrate
 
 [task]
 name = "capacity_plan"

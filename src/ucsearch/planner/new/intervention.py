@@ -13,15 +13,13 @@ from ucsearch.planner.files.table import write_table
 
 __all__ = ["COMMANDS", "FILES", "SETTINGS", "write_samples"]
 
-FILES = ("intervention.toml", "harm.csv", "states.csv")
+FILES = ("ucsearch.toml", "harm.csv", "states.csv")
 COMMANDS = (
-    "ucsearch forecast intervention.toml --data harm.csv --out forecasts.csv",
-    "ucsearch decide intervention.toml --forecasts forecasts.csv --states states.csv --out decisions.csv "
-    "--log decisions.db "
-    "--now 2024-07-01",
-    "ucsearch schedule decisions.db --settings intervention.toml --out schedule.csv",
-    "ucsearch backtest intervention.toml --data harm.csv",
-    "ucsearch explain decisions.db LINE-1 --settings intervention.toml",
+    "ucsearch forecast",
+    "ucsearch decide --now 2024-07-01",
+    "ucsearch explain --plan",
+    "ucsearch backtest",
+    "ucsearch explain LINE-1",
 )
 FIRST = date(2024, 1, 1)
 LENGTH = 182
@@ -29,11 +27,21 @@ LINES = (("LINE-1", 30.0), ("LINE-2", 18.0), ("LINE-3", 45.0))  # name, EUR of a
 
 SETTINGS = """\
 # Settings of an intervention job: on which days to inspect, treat or warn. Lines with a # show defaults or
-# alternatives; every key is listed by `ucsearch schema` and every task by `ucsearch tasks intervention`.
+# alternatives; every key is listed by `ucsearch tasks --schema` and every task by `ucsearch tasks intervention`.
 
 units = "doses"         # what is given
 currency = "EUR"        # what harm is counted in
 period = "day"
+
+[files]                 # beside this file; every command reads and writes these
+sales = "harm.csv"
+states = "states.csv"
+forecasts = "forecasts.csv"     # written by `ucsearch forecast`, read by `decide`
+decisions = "decisions.csv"
+log = "decisions.db"            # the audit log
+plan = "plan.csv"               # written by `ucsearch explain --plan`
+pages = "pages"                 # every command leaves a page there; left out: none
+# archive = "archive.parquet"   # past forecasts and outcomes, for [forecast] recalibrate
 
 [task]
 name = "intervention"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.embedded import sample_demand, sample_states
 from ucsearch.planner.files.table import write_table
+from ucsearch.planner.settings.reading import USUAL_NAME
 from ucsearch.records.files import whole_file
 
 __all__ = ["KINDS", "next_commands", "write_scaffold"]
@@ -25,12 +26,22 @@ SERIES = 8
 HORIZON = 14
 
 INVENTORY = """\
-# Settings of an ordering job. Lines with a # show defaults or alternatives; every key is listed by `ucsearch schema`
-# and every task by `ucsearch tasks`. Unknown keys are refused, so a typing error cannot go unnoticed.
+# Settings of an ordering job. Lines with a # show defaults or alternatives; `ucsearch tasks --schema` lists every key
+# and `ucsearch tasks` every task. Unknown keys are refused, so a typing error cannot go unnoticed.
 
 units = "pieces"        # what quantities are counted in
 currency = "EUR"        # what costs are counted in
 period = "day"          # step of dates: 15min, 30min, hour, day, weekday, week, month; any: only ascending
+
+[files]                 # beside this file; every command reads and writes these
+sales = "sales.csv"
+states = "states.csv"
+forecasts = "forecasts.csv"     # written by `ucsearch forecast`, read by `decide`
+decisions = "decisions.csv"
+log = "decisions.db"            # the audit log
+orders = "orders.csv"           # written by `ucsearch orders`; or orders.xlsx
+pages = "pages"                 # every command leaves a page there; left out: none
+# archive = "archive.parquet"   # past forecasts and outcomes, for [forecast] recalibrate
 
 [task]
 name = "lead_time_inventory"
@@ -68,7 +79,7 @@ certificate = true      # send only what is proved best among the sizes offered;
 [forecast]
 model = "sample"        # name of your forecaster for the record, where the file has no column `model`
 # steps = 14            # use only so many steps
-# recalibrate = "rolling"   # correct members by weekday, from past forecasts: `ucsearch decide --archive`
+# recalibrate = "rolling"   # correct members by weekday, from past forecasts: needs files.archive
 
 [columns]
 # What your files call things; the names on the left are ours.
@@ -99,7 +110,7 @@ def write_scaffold(kind: str, folder: str | Path, *, force: bool = False) -> tup
     except OSError as error:
         raise DataError(f"{folder}: cannot be made ({error.strerror})") from error
     other = None if kind == KINDS[0] else _module(kind)
-    names = ("inventory.toml", "forecasts.csv", "states.csv", "sales.csv") if other is None else other.FILES
+    names = (USUAL_NAME, "forecasts.csv", "states.csv", "sales.csv") if other is None else other.FILES
     paths = tuple(folder / name for name in names)
     there = [str(p) for p in paths if p.exists()]
     if there and not force:
@@ -125,10 +136,10 @@ def next_commands(kind: str = KINDS[0]) -> tuple[str, ...]:
     if kind != KINDS[0]:
         return tuple(_module(kind).COMMANDS)
     return (
-        "ucsearch decide inventory.toml --forecasts forecasts.csv --states states.csv --out decisions.csv "
-        f"--log decisions.db --now {NOW}",
-        "ucsearch backtest inventory.toml --data sales.csv",
-        "ucsearch explain decisions.db SKU-006",
+        f"ucsearch decide --now {NOW}",
+        "ucsearch orders",
+        "ucsearch backtest",
+        "ucsearch explain SKU-006",
     )
 
 

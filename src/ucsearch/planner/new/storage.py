@@ -13,14 +13,13 @@ from ucsearch.planner.files.table import write_table
 
 __all__ = ["COMMANDS", "FILES", "SETTINGS", "write_samples"]
 
-FILES = ("storage.toml", "prices.csv", "states.csv")
+FILES = ("ucsearch.toml", "prices.csv", "states.csv")
 COMMANDS = (
-    "ucsearch forecast storage.toml --data prices.csv --out forecasts.csv",
-    "ucsearch decide storage.toml --forecasts forecasts.csv --states states.csv --out decisions.csv --log decisions.db "
-    "--now 2024-02-12",
-    "ucsearch schedule decisions.db --settings storage.toml --out schedule.csv",
-    "ucsearch backtest storage.toml --data prices.csv",
-    "ucsearch explain decisions.db NORTH --settings storage.toml",
+    "ucsearch forecast",
+    "ucsearch decide --now 2024-02-12",
+    "ucsearch explain --plan",
+    "ucsearch backtest",
+    "ucsearch explain NORTH",
 )
 FIRST = datetime(2024, 1, 1)  # a Monday
 DAYS = 42
@@ -28,11 +27,21 @@ MARKETS = (("NORTH", 55.0, 18.0), ("SOUTH", 62.0, 25.0))  # name, mean price, sw
 
 SETTINGS = """\
 # Settings of a storage job: when to charge and when to sell. Lines with a # show defaults or alternatives; every key is
-# listed by `ucsearch schema` and every task by `ucsearch tasks storage`. Unknown keys are refused.
+# listed by `ucsearch tasks --schema` and every task by `ucsearch tasks storage`. Unknown keys are refused.
 
 units = "MWh"           # what energy is counted in; power is then in MW
 currency = "EUR"        # prices are EUR per MWh
 period = "hour"         # 15min, 30min, hour: power times the period's length is energy
+
+[files]                 # beside this file; every command reads and writes these
+sales = "prices.csv"
+states = "states.csv"
+forecasts = "forecasts.csv"     # written by `ucsearch forecast`, read by `decide`
+decisions = "decisions.csv"
+log = "decisions.db"            # the audit log
+plan = "plan.csv"               # written by `ucsearch explain --plan`
+pages = "pages"                 # every command leaves a page there; left out: none
+# archive = "archive.parquet"   # past forecasts and outcomes, for [forecast] recalibrate
 
 [task]
 name = "storage"

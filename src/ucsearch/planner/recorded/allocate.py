@@ -78,7 +78,7 @@ def _columns(settings: Settings, states: str | Path | None) -> dict[str, dict[st
     if not wanted:
         return {}
     if states is None:
-        raise InputError("--states", "nothing", f"the file with the columns {', '.join(sorted(wanted))}")
+        raise InputError("files.states", "nothing", f"the file with the columns {', '.join(sorted(wanted))}")
     table = open_table(states)
     name = settings.columns.series
     for column in (name, *sorted(wanted)):

@@ -20,7 +20,7 @@ from ucsearch.scale.segments.reader import SegmentReader, row_proof
 from ucsearch.task import Task
 from ucsearch.tasks.base import config_of
 
-__all__ = ["Overridden", "override_decision"]
+__all__ = ["Overridden", "ordered_units", "override_decision"]
 
 
 class Overridden(NamedTuple):
@@ -74,7 +74,7 @@ def override_decision(
         if inputs is None or found is None or isinstance(taken, str) or taken is None:
             raise
         raise _told(error, inputs, found, taken, by_units) from error
-    order = _size(inputs, found, made["action"]) if inputs is not None and found is not None else None
+    order = ordered_units(inputs, found, made["action"]) if inputs is not None and found is not None else None
     offered = [] if inputs is None else [a for a in inputs.actions if a is not None]
     sent, beyond = made["action"], None
     if offered and isinstance(sent, int | float):
@@ -88,14 +88,15 @@ def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, 
     words = action_words(task, inputs.state, inputs.params, action)
     what, feasible = figure(action), error.feasible
     if by_units:
-        what = f"an order of {figure(_size(inputs, task, action) or 0.0)}"
-        sizes = {n: _size(inputs, task, a) for a, n in zip(inputs.actions, inputs.labels, strict=True)}
+        what = f"an order of {figure(ordered_units(inputs, task, action) or 0.0)}"
+        sizes = {n: ordered_units(inputs, task, a) for a, n in zip(inputs.actions, inputs.labels, strict=True)}
         feasible = tuple(dict.fromkeys(figure(sizes[n] or 0.0) for n in feasible))
     problem = f"{what} breaks the rules of {task.name!r}: {words}" if words else error.problem
     return NotAllowed(problem, feasible)
 
 
-def _size(inputs: RecordedInputs, task: Task, action: Any) -> float | None:
+def ordered_units(inputs: RecordedInputs, task: Task, action: Any) -> float | None:
+    """Units that an action orders in the recorded state; None for tasks whose action is what leaves."""
     if not config_of(task).places_orders or not isinstance(action, int | float):
         return None
     return config_of(task).quantity(inputs.state, float(action), inputs.params)
@@ -104,6 +105,6 @@ def _size(inputs: RecordedInputs, task: Task, action: Any) -> float | None:
 def _ordering(inputs: RecordedInputs, task: Task, quantity: float) -> float:
     """The action that orders so many units: one of the grid where there is one."""
     for a in inputs.actions:
-        if a is not None and _size(inputs, task, a) == quantity:
+        if a is not None and ordered_units(inputs, task, a) == quantity:
             return a
     return config_of(task).action_for(inputs.state, quantity, inputs.params)

@@ -1,4 +1,4 @@
-"""`ucsearch schedule`: the whole plans of recorded decisions as a table, a row for each period, with times.
+"""`ucsearch explain --plan`: the whole plans of recorded decisions as a table, a row for each period, with times.
 
 A released decision's plan is followed through the mean forecast, by the task's own rules. Only its first action is
 decided; the rest is what the planner meant to do next. A fallback is its one action, and so is what a person ordered

@@ -1,4 +1,4 @@
-"""`ucsearch whatif`: a recorded decision, decided again with some numbers changed, beside the original.
+"""`ucsearch explain SERIES --set NAME=VALUE`: a recorded decision, made again with other numbers, beside the original.
 
 State, forecast, policy and gate are those of the record; order sizes that were fitted to the series are fitted again.
 Nothing is written to the log.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ucsearch.options import Proof
 from ucsearch.planner.settings.edit import edited, parse_changes
-from ucsearch.planner.settings.reading import SettingsError, find_settings, load_settings, parse_settings
+from ucsearch.planner.settings.reading import NoSettings, SettingsError, find_settings, load_settings, parse_settings
 from ucsearch.planner.settings.schema import field_notes, forecaster_classes, json_schema, task_classes
 from ucsearch.planner.settings.tables import (
     Actions,
@@ -29,6 +29,7 @@ __all__ = [
     "Files",
     "Forecast",
     "Log",
+    "NoSettings",
     "Proof",
     "Run",
     "Settings",

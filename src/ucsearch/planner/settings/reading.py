@@ -25,7 +25,7 @@ from ucsearch.planner.settings.own import own_task
 from ucsearch.planner.settings.schema import file_model, forecaster_classes, model_of, policy_classes, task_classes
 from ucsearch.planner.settings.tables import OWN, OwnObject, Run, Settings
 
-__all__ = ["USUAL_NAME", "SettingsError", "find_settings", "load_settings", "parse_settings"]
+__all__ = ["USUAL_NAME", "NoSettings", "SettingsError", "find_settings", "load_settings", "parse_settings"]
 
 USUAL_NAME = "ucsearch.toml"
 
@@ -39,16 +39,23 @@ class SettingsError(InputError):
         self.field, self.index, self.seen, self.expected = "settings", None, "", ""
 
 
-def load_settings(path: str | Path, changes: Changes | None = None) -> Settings:
-    """Read a settings file, with `changes` made to what it says; `SettingsError` lists everything wrong with it."""
+class NoSettings(InputError):
+    """A folder has no settings file."""
+
+
+def load_settings(path: str | Path, changes: Changes | None = None, *, plans: bool = True) -> Settings:
+    """Read a settings file, with `changes` made to what it says; `SettingsError` lists everything wrong with it.
+    `plans`: False where nothing is decided, so that [task] and [policy] may be left out."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise SettingsError([f"{path}: cannot be read ({error.strerror})"]) from error
-    return parse_settings(data, str(path), changes)
+    return parse_settings(data, str(path), changes, plans=plans)
 
 
-def parse_settings(data: bytes, file: str = "settings", changes: Changes | None = None) -> Settings:
+def parse_settings(
+    data: bytes, file: str = "settings", changes: Changes | None = None, *, plans: bool = True
+) -> Settings:
     """As `load_settings`, from the bytes of a file, with `changes` made; `file` is what messages call it."""
     try:
         text = data.decode("utf-8")
@@ -58,6 +65,8 @@ def parse_settings(data: bytes, file: str = "settings", changes: Changes | None 
     if changes:
         text = edited(text, changes)
         data, content = text.encode("utf-8"), tomllib.loads(text)
+    if not plans and "task" not in content:
+        _forecasts_only(content)
     _holidays(content, file)
     _what_follows(content)
     _closed_effort(content)
@@ -81,35 +90,23 @@ def parse_settings(data: bytes, file: str = "settings", changes: Changes | None 
             problems.append(f"{file}: {table}.{str(error).removeprefix(f'{table}.')}")
             return None
 
-    kind = task_classes().get(found.task.name)
-    if kind is not None:
-        task = make("task", kind, found.task)
-    else:
-        task = _own(found.task.object, file, problems)
-    if found.policy.depth is None:
-        raise SettingsError([f"{file}: policy.depth: missing, expected how many periods to plan ahead, such as 7"])
-    policy = make("policy", policy_classes()[found.policy.name], found.policy)
+    if missing := [name for name in ("task", "policy") if plans and getattr(found, name) is None]:
+        raise SettingsError([f"{file}: {name}: missing, expected a table" for name in missing])
+    task: Any = None
+    policy: Any = None
+    if found.task is not None:
+        kind = task_classes().get(found.task.name)
+        task = make("task", kind, found.task) if kind is not None else _own(found.task.object, file, problems)
+        _check_sizes(found, kind or task, file, problems)
+    if found.policy is not None:
+        if found.policy.depth is None:
+            raise SettingsError([f"{file}: policy.depth: missing, expected how many periods to plan ahead, such as 7"])
+        policy = make("policy", policy_classes()[found.policy.name], found.policy)
+        _check_mode(found, file, problems)
     gate = make("gate", Gate, found.gate)
     calibration = make("calibration", Calibration, found.calibration)
     proof, run = Proof(**found.proof.model_dump()), Run(**found.run.model_dump())
     forecaster = make("forecaster", forecaster_classes()[found.forecaster.name], found.forecaster)
-    if found.policy.mode == "scores":
-        problems.append(f"{file}: policy.mode: saw 'scores', expected 'mean' or 'members': files hold forecasts")
-    if found.actions.multiples is not None and not hasattr(kind or task, "scaled"):
-        problems.append(f"{file}: actions.multiples: saw a list, expected nothing: {found.task.name} cannot be scaled")
-    sizes = found.actions
-    if sizes.lots and (sizes.multiples is not None or not hasattr(kind or task, "lots")):
-        problems.append(f"{file}: actions.lots: expected no multiples beside it, and a task with lots")
-    if (sizes.periods or sizes.batch) and sizes.multiples is None:
-        problems.append(f"{file}: actions.periods, actions.batch: expected multiples beside them")
-    if any(b <= a for a, b in pairwise((0, *sizes.periods))):
-        problems.append(
-            f"{file}: actions.periods: saw {list(sizes.periods)}, expected ascending whole numbers from 1 on"
-        )
-    if found.policy.mode == "closed" and getattr(found.task, "spoilage", 0.0):
-        problems.append(
-            f"{file}: policy.mode: saw 'closed', expected 'members', because task.spoilage leaves the lattice"
-        )
     if task is not None and found.forecast.recalibrate != "off" and task.task().fields > 1:
         problems.append(
             f"{file}: forecast.recalibrate: saw {found.forecast.recalibrate!r}, expected 'off': outcomes have several "
@@ -122,7 +119,7 @@ def parse_settings(data: bytes, file: str = "settings", changes: Changes | None 
             problems.append(f"{file}: {error}")
     if problems:
         raise SettingsError(problems)
-    if policy.mode == "closed" and getattr(task, "unmet", "") == "lost" and not task.is_planned:
+    if task is not None and policy.mode == "closed" and getattr(task, "unmet", "") == "lost" and not task.is_planned:
         task = dataclasses.replace(task, merge_arrivals=True)  # the same costs, far fewer states
     return Settings(
         file=file, text=text, digest=hashlib.sha256(data).hexdigest(), units=found.units, currency=found.currency,
@@ -131,6 +128,31 @@ def parse_settings(data: bytes, file: str = "settings", changes: Changes | None 
         backtest=found.backtest, run=run, shared=found.shared, log=found.log,
         without_forecast=found.gate.without_forecast, files=found.files, orders=found.orders,
     )  # fmt: skip
+
+
+def _check_sizes(found: Any, task: Any, file: str, problems: list[str]) -> None:
+    """[actions] against what the task can do."""
+    sizes = found.actions
+    if sizes.multiples is not None and not hasattr(task, "scaled"):
+        problems.append(f"{file}: actions.multiples: saw a list, expected nothing: {found.task.name} cannot be scaled")
+    if sizes.lots and (sizes.multiples is not None or not hasattr(task, "lots")):
+        problems.append(f"{file}: actions.lots: expected no multiples beside it, and a task with lots")
+    if (sizes.periods or sizes.batch) and sizes.multiples is None:
+        problems.append(f"{file}: actions.periods, actions.batch: expected multiples beside them")
+    if any(b <= a for a, b in pairwise((0, *sizes.periods))):
+        problems.append(
+            f"{file}: actions.periods: saw {list(sizes.periods)}, expected ascending whole numbers from 1 on"
+        )
+
+
+def _check_mode(found: Any, file: str, problems: list[str]) -> None:
+    """[policy] mode against what files hold and the task can do."""
+    if found.policy.mode == "scores":
+        problems.append(f"{file}: policy.mode: saw 'scores', expected 'mean' or 'members': files hold forecasts")
+    if found.policy.mode == "closed" and getattr(found.task, "spoilage", 0.0):
+        problems.append(
+            f"{file}: policy.mode: saw 'closed', expected 'members', because task.spoilage leaves the lattice"
+        )
 
 
 def find_settings(folder: Path | None = None) -> Path:
@@ -147,7 +169,7 @@ def find_settings(folder: Path | None = None) -> Path:
                     hint=f"Say which: -c {found[0].name}.",
                 )  # fmt: skip
             return found[0]
-    raise InputError(
+    raise NoSettings(
         "-c", "no settings file in this folder", f"{USUAL_NAME}, or one .toml file with [task] and [policy]",
         hint="`ucsearch new inventory` writes one; -c FILE names one elsewhere.",
     )  # fmt: skip
@@ -211,6 +233,13 @@ def _what_follows(content: dict[str, Any]) -> None:
     for table, values in kind.defaults(content).items():
         if isinstance(content.get(table), dict):
             content[table] = {**values, **content[table]}
+
+
+def _forecasts_only(content: dict[str, Any]) -> None:
+    """Settings without a task: the model is chosen by each series' past, and nothing is negative unless it was."""
+    said = content.get("forecaster", {})
+    if isinstance(said, dict):
+        content["forecaster"] = {"name": "auto", "floor": 0.0, **said}
 
 
 def _place_holders(content: dict[str, Any], file: str) -> None:

@@ -169,8 +169,8 @@ def file_model(described: bool = False) -> type[BaseModel]:
         currency=(str, Field("", description="what costs are counted in")),
         period=(Period, Field("any", description="step between dates; any: only ascending")),
         files=(Files, Files()),
-        task=(_one_of({**task_classes(), OWN: OwnObject}, described), ...),
-        policy=(_one_of(policy_classes(), described), ...),
+        task=(_one_of({**task_classes(), OWN: OwnObject}, described) | None, None),
+        policy=(_one_of(policy_classes(), described) | None, None),
         gate=(gate, Field(gate())),
         calibration=part(Calibration),
         proof=part(Proof),
@@ -189,4 +189,4 @@ def file_model(described: bool = False) -> type[BaseModel]:
 def json_schema() -> dict[str, Any]:
     """JSON Schema of the settings file."""
     schema = file_model(described=True).model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "required": ["task", "policy"]}

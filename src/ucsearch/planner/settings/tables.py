@@ -94,9 +94,11 @@ class Files(Table):
     orders: str = Field(default="orders.csv", description="written by orders; .csv or .xlsx")
     plan: str = Field(default="plan.csv", description="written by explain --plan, a row per series and period")
     shares: str = Field(default="shares.csv", description="written by allocate, a row per series")
+    prices: str = Field(default="", description="written by allocate: use and price of every shared limit")
     results: str = Field(default="", description="written by backtest, a row per series; none if left out")
     archive: str = Field(default="", description="past forecasts and outcomes, kept up by forecast and decide")
     outcomes: str = Field(default="", description="read by monitor; files.sales if left out")
+    watched: str = Field(default="", description="written by monitor, a row per series")
     problems: str = Field(default="", description="written by every command: all that is wrong with the files")
     holidays: str = Field(default="", description="dates without orders and deliveries, a line each; read by all")
     pages: str = Field(default="", description="folder in which every command leaves a page to look at")
@@ -154,6 +156,9 @@ class Forecast(Table):
     cycles: int = Field(default=28, ge=1, le=1000, description="seasons that recalibration looks back on")
     scale: bool = Field(default=True, description="recalibrate the spread too; false: bias only, sound for counts")
     floor: float | None = Field(default=None, description="no recalibrated member goes below; the forecaster's if none")
+    max_age: int | None = Field(
+        default=None, ge=0, description="periods ago that a forecast may begin; 2 for files, dates alone in a service"
+    )
     keep_outliers: bool = Field(
         default=False, description="learn from values far out of what came before; false: they are cut back"
     )
@@ -222,7 +227,7 @@ class Settings:
     units: str  # of the outcome, for texts and tables
     currency: str  # of the reward, for texts and tables
     period: Period  # of one step, such as "day"
-    task: Any  # the task's parameters, such as a LeadTimeInventory
+    task: Any  # the task's parameters, such as a LeadTimeInventory; None in settings that only forecast
     policy: Policy  # how to search
     gate: Gate  # what must hold before an action leaves
     calibration: Calibration  # measured figures of the forecaster, for the gate
@@ -247,7 +252,7 @@ class Settings:
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the outcome's fields where it has several, such as price and load; else none."""
-        kind = self.task.task().outcome
+        kind = None if self.task is None else self.task.task().outcome
         return () if kind is None or len(kind._fields) < 2 else tuple(kind._fields)
 
     @property

@@ -161,9 +161,9 @@ def rerun(evidence: Evidence) -> str:
     data = " --data-dir DATA" if evidence.get("data") else ""
     lines = [
         f"pip install '{own}'",
-        f"ucsearch evaluate {suite}{data} --out OUT",
+        f"ucsearch evidence run {suite}{data} --out OUT",
         f"ucsearch evidence verify OUT/{evidence.suite}",
-        f"ucsearch report OUT/{evidence.suite}",
+        f"ucsearch evidence page OUT/{evidence.suite}",
     ]
     where = "DATA is the folder with the files listed above, OUT a fresh folder." if data else "OUT is a fresh folder."
     parts = [

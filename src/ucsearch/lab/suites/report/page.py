@@ -17,7 +17,7 @@ from ucsearch.report.text import count_text, esc, joined
 
 __all__ = ["index_page", "suite_page"]
 
-_FOOTER = "Made by ucsearch report from the evidence beside it. Nothing on this page is fetched from elsewhere."
+_FOOTER = "Made by ucsearch evidence page from the evidence beside it. Nothing on this page is fetched from elsewhere."
 
 
 def suite_page(evidence: Evidence, back: str | None = None) -> str:

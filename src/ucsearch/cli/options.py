@@ -1,0 +1,123 @@
+"""Options that many commands have, and the settings and files that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ucsearch.errors import InputError
+
+if TYPE_CHECKING:
+    from ucsearch.planner.settings import Settings
+    from ucsearch.task import Task
+
+__all__ = [
+    "ChangesOption",
+    "LogOption",
+    "SettingsOption",
+    "TaskOption",
+    "checked_files",
+    "load_task",
+    "log_of",
+    "page_path",
+    "settings_of",
+    "some_settings",
+]
+
+SettingsOption = Annotated[
+    Path | None, typer.Option("-c", "--settings", metavar="FILE", help="Settings; else those of this folder.")
+]
+ChangesOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting for this run; repeat.")
+]
+LogOption = Annotated[
+    Path | None, typer.Option("--log", "-l", envvar="UCSEARCH_LOG", help="The audit log; else [files] log.")
+]
+TaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The recorded task, if it is your own.")
+]
+
+
+def settings_of(path: Path | None, changes: Sequence[str] | None, *, plans: bool = True) -> Settings:
+    """The settings named by -c, else those of this folder, with the changes of --set. `plans`: False where nothing is
+    decided; settings may then be left out altogether."""
+    from ucsearch.planner.settings import NoSettings, find_settings, load_settings, parse_changes, parse_settings
+
+    changed = parse_changes(changes or [])
+    if path is None:
+        try:
+            path = find_settings()
+        except NoSettings:
+            if plans:
+                raise
+            return parse_settings(b"", "", changed, plans=False)
+    return load_settings(path, changed, plans=plans)
+
+
+def some_settings(path: Path | None, changes: Sequence[str] | None = None) -> Settings | None:
+    """As `settings_of`; None where none is named and this folder has none."""
+    from ucsearch.planner.settings import NoSettings, find_settings, load_settings, parse_changes
+
+    if path is None:
+        try:
+            path = find_settings()
+        except NoSettings:
+            if changes:
+                raise
+            return None
+    return load_settings(path, parse_changes(changes or []))
+
+
+def log_of(log: Path | None, settings: Settings | None) -> Path:
+    """The log named by --log, else by the settings, else decisions.db."""
+    if log is not None:
+        return log
+    named = None if settings is None else settings.path("log")
+    return Path("decisions.db") if named is None else named
+
+
+def checked_files(
+    settings: Settings, reads: Sequence[str] = (), writes: Sequence[str] = (), *, log: Path | None = None,
+    others: Sequence[tuple[str, Path]] = (),
+) -> None:  # fmt: skip
+    """Refuse, before anything is read, files that would be written over: `reads` and `writes` are keys of [files],
+    `log` is added to, `others` are written besides."""
+    from ucsearch.planner.files.table import check_writable, refuse_overwriting
+
+    inputs: dict[str, Path | None] = {"the settings": Path(settings.file) if settings.file else None}
+    inputs |= {f"files.{key}": settings.path(key) for key in reads}
+    outputs = {f"files.{key}": settings.path(key) for key in writes}
+    refuse_overwriting({**outputs, **dict(others)}, inputs, logs={"files.log": log})
+    for path in filter(None, outputs.values()):
+        check_writable(path)
+
+
+def page_path(settings: Settings | None, name: str) -> Path | None:
+    """Where a page or picture of that name goes; None where [files] pages names no folder."""
+    folder = None if settings is None else settings.path("pages")
+    if folder is None:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("files.pages", str(folder), f"a folder that can be made ({error.strerror})") from error
+    return folder / name
+
+
+def load_task(text: str) -> Task:
+    """The task object that "package:object" names, looked for in the current folder too."""
+    from ucsearch.task import Task
+    from ucsearch.verify.trust import NoTask, find_object
+
+    if ":" not in text:
+        raise InputError("--task", repr(text), "package:object, such as mytasks.battery:battery")
+    try:
+        found = find_object(text)
+    except NoTask as error:
+        raise InputError("--task", repr(text), f"an object that can be imported ({error})") from error
+    if not isinstance(found, Task):
+        raise InputError("--task", f"a {type(found).__name__}", "a uc.Task")
+    return found

@@ -1,0 +1,267 @@
+"""`ucsearch explain | orders | override | monitor | tasks`: decisions, reasons, what stands, what came."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ucsearch.cli.options import (
+    ChangesOption,
+    LogOption,
+    SettingsOption,
+    TaskOption,
+    checked_files,
+    load_task,
+    log_of,
+    page_path,
+    settings_of,
+    some_settings,
+)
+from ucsearch.cli.terminal import NEEDS_A_PERSON, SHOWN, printable, reported
+from ucsearch.formatting import figure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ucsearch.planner.settings import Settings
+
+__all__ = ["explain", "monitor", "orders", "override", "tasks"]
+
+
+def explain(
+    series: Annotated[list[str] | None, typer.Argument(metavar="SERIES", help="A series, or a record's id.")] = None,
+    settings: SettingsOption = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="What if: a parameter or state field; repeat."),
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Write whole plans to files.plan instead.")] = False,
+    log: LogOption = None,
+    task: TaskOption = None,
+) -> None:
+    """Say why the newest decision of a series came out so.
+
+    With --set NAME=VALUE (capacity=500, on_hand=10) it is decided again with other numbers, side by side with the
+    original; nothing is written to the log. A key with a point, such as files.log=other.db, changes a setting instead.
+    With --plan the newest plans of these series, or of all, become a table with a row for each period.
+
+    Exit codes: 0 shown; 2 no usable log, series or value.
+    """
+    from ucsearch.errors import InputError
+
+    with reported():
+        keys = [text for text in changes or [] if "." in text.partition("=")[0]]
+        numbers = [text for text in changes or [] if text not in keys]
+        found = some_settings(settings, keys)
+        named = log_of(log, found)
+        if plan:
+            if numbers:
+                raise InputError("--set", repr(numbers[0]), "nothing beside --plan: plans are shown as recorded")
+            _write_plans(named, found, series or [])
+            return
+        if series is None or len(series) != 1:
+            raise InputError("SERIES", ", ".join(series or []) or "nothing", "one series, or --plan for several")
+        if numbers:
+            from ucsearch.planner.recorded.whatif import parse_changes, what_if
+
+            given = None if task is None else load_task(task)
+            typer.echo(what_if(named, series[0], parse_changes(numbers), settings=found, task=given).text())
+            return
+        _explain(named, series[0], found)
+
+
+def _explain(log: Path, series: str, settings: Settings | None) -> None:
+    from ucsearch.planner.recorded.explain import explain_series
+    from ucsearch.planner.recorded.explain_page import write_explain_page
+
+    told = explain_series(log, series, settings)
+    typer.echo(told.text)
+    path = page_path(settings, f"{_file_name(told.series or series)}.html")
+    if path is not None:
+        write_explain_page(told, path)
+        typer.echo(f"page in {path}")
+
+
+def _write_plans(log: Path, settings: Settings | None, series: Sequence[str]) -> None:
+    from ucsearch.planner.recorded.schedule import write_schedule
+
+    out = Path("plan.csv") if settings is None else settings.path("plan") or Path("plan.csv")
+    rows, count = write_schedule(log, out, settings=settings, series=series)
+    typer.echo(f"{rows} rows of {count} series in {out}")
+
+
+def orders(settings: SettingsOption = None, changes: ChangesOption = None, log: LogOption = None) -> None:
+    """Write the orders as they stand, overrides included.
+
+    Reads files.decisions and the log, writes files.orders (.csv or .xlsx), numbers as your files have them; with
+    [orders] by a file for each supplier, truck or whatever that column of files.states names.
+
+    Exit codes: 0 written; 1 written, but some series wait for a person; 2 unusable settings or files.
+    """
+    from ucsearch.planner.recorded.orders import run_orders
+
+    with reported():
+        found = settings_of(settings, changes)
+        named = log_of(log, found)
+        states, decisions, out = found.path("states"), found.path("decisions"), found.path("orders")
+        if decisions is None or out is None:
+            from ucsearch.errors import InputError
+
+            raise InputError("files.orders", "nothing", "files for decisions and orders")
+        there = states if states is not None and (states.exists() or found.orders.by) else None
+        done = run_orders(found, decisions, named, out, there)
+    for path, rows in done.files:
+        typer.echo(f"{rows} orders in {path}")
+    if done.overridden:
+        typer.echo(f"{done.overridden} overridden by a person")
+    for name in done.waiting[:SHOWN]:
+        typer.echo(f"Nothing is sent for {printable(name)} until a person decides (ucsearch override)", err=True)
+    if len(done.waiting) > SHOWN:
+        typer.echo(f"and for {len(done.waiting) - SHOWN} more", err=True)
+    if done.waiting:
+        raise typer.Exit(NEEDS_A_PERSON)
+
+
+def override(
+    series: Annotated[str, typer.Argument(metavar="SERIES", help="A series, or a record's id.")],
+    who: Annotated[str, typer.Option("--who", help="Who decided so.")],
+    why: Annotated[str, typer.Option("--why", help="For which reason.")],
+    quantity: Annotated[
+        str | None, typer.Argument(metavar="QUANTITY", help="Units to order instead; other tasks: the action.")
+    ] = None,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Record it although it breaks the rules, as forced.")] = False,
+    settings: SettingsOption = None,
+    log: LogOption = None,
+    task: TaskOption = None,
+) -> None:
+    """Record that a person orders another quantity.
+
+    Also where nothing could be decided. The task's own rules are asked in the recorded state; a quantity that breaks
+    them, or is off the unit of the sizes offered, needs --force. The decision itself stays as it is; the last override
+    counts, and `orders` writes it.
+
+    Exit codes: 0 recorded; 1 the rules do not allow it; 2 no usable log, series or quantity.
+    """
+    from ucsearch.errors import InputError
+    from ucsearch.planner.recorded.override import override_decision
+    from ucsearch.records.overrides import NotAllowed
+
+    with reported():
+        for name, text in (("--who", who), ("--why", why)):
+            if not text.strip():
+                raise InputError(name, repr(text), "a name" if name == "--who" else "a reason")
+        if withdraw is (quantity is not None):
+            raise InputError("QUANTITY", quantity or "nothing", "a quantity, or --withdraw")
+        found = some_settings(settings)
+        decimal = "auto" if found is None else found.columns.decimal
+        try:
+            done = override_decision(
+                log_of(log, found), series, who=who, why=why, clock=lambda: datetime.now(UTC), quantity=quantity,
+                task=None if task is None else load_task(task), force=force,
+                decimal=None if decimal == "auto" else decimal,
+            )  # fmt: skip
+        except NotAllowed as error:
+            typer.echo(f"Refused: {printable(error)}. Nothing was recorded; --force records it as forced.", err=True)
+            raise typer.Exit(NEEDS_A_PERSON) from error
+    made = done.record
+    off = ", which is off the grid" if made["off_grid"] else ""
+    if done.beyond is not None:
+        side = "more than the largest" if made["action"] > done.beyond else "less than the smallest"
+        off += f" and {side} that was offered, {figure(done.beyond)}"
+    off += ", forced against the rules" if made.get("forced") else ""
+    what = "withdrew what replaced" if withdraw else "replaced"
+    by = "" if withdraw else f" by {made['label'] or made['action']}{off}"
+    if done.order is not None and done.order != made["action"]:
+        by += f"; that orders {figure(done.order)}"
+    name = done.row.record.get("series") or ""
+    of = f"{printable(name)} (decision {done.row.id[:12]})" if name else done.row.id[:12]
+    typer.echo(f"entry {done.seq}, id {done.id}: {printable(who)} {what} {of}{printable(by)}")
+
+
+def monitor(
+    settings: SettingsOption = None,
+    changes: ChangesOption = None,
+    log: LogOption = None,
+    plan: Annotated[
+        str | None, typer.Option("--plan", help="Only this plan's decisions, where a service wrote several.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Watch the sum of so many steps, not the next one.")
+    ] = None,
+) -> None:
+    """Hold recorded forecasts against what came.
+
+    Says which series should no longer be released, since when, and why. Reads files.outcomes (else files.sales, where
+    there is such a file) and outcomes that the log holds; writes files.watched if it is named. The outcomes file has
+    series, date and value (or unique_id, ds, y), where forecasts name their cutoff; or series, step and value, where
+    the n-th outcome belongs to the n-th decision; or decision, step and value.
+
+    Exit codes: 0 nothing is tripped now; 1 a series or all together are tripped; 2 unusable log or files.
+    """
+    import dataclasses
+
+    from ucsearch.monitor import Settings as Watch
+    from ucsearch.planner.monitor.job import run_watch, settings_in
+    from ucsearch.planner.monitor.words import watch_text, write_watch, write_watch_page
+
+    with reported():
+        found = some_settings(settings, changes)
+        named = log_of(log, found)
+        outcomes, out = _outcomes(found), None if found is None else found.path("watched")
+        page = page_path(found, "monitor.html")
+        if found is not None:
+            others = [] if page is None else [("the page", page)]
+            reads = ["outcomes"] if found.path("outcomes") is not None else ["sales"]
+            checked_files(found, reads, ["watched"], log=named, others=others)
+        # What is not said is as the service watches that plan, where the log is a service's.
+        known = settings_in(named, plan) or Watch()
+        watched = known if steps is None else dataclasses.replace(known, lags=steps)
+        period = "any" if found is None else found.period
+        report = run_watch(named, outcomes, settings=watched, period=period, plan=plan)
+        typer.echo(watch_text(report))
+        if out is not None:
+            typer.echo(f"{write_watch(report, out)} rows written to {out}")
+        if page is not None:
+            write_watch_page(report, page)
+            typer.echo(f"page in {page}")
+    if report.tripped:
+        raise typer.Exit(NEEDS_A_PERSON)
+
+
+def _outcomes(settings: Settings | None) -> Path | None:
+    """files.outcomes, else files.sales where there is such a file."""
+    if settings is None:
+        return None
+    if (named := settings.path("outcomes")) is not None:
+        return named
+    sales = settings.path("sales")
+    return sales if sales is not None and sales.exists() else None
+
+
+def tasks(
+    name: Annotated[str | None, typer.Argument(metavar="TASK", help="One task: its parameters.")] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="The JSON Schema of the settings file.")] = False,
+) -> None:
+    """List the built-in tasks, or a task's parameters.
+
+    Exit codes: 0 shown, 2 no such task.
+    """
+    from ucsearch.planner.catalogue import describe_task, list_tasks
+
+    with reported():
+        if schema:
+            import json
+
+            from ucsearch.planner.settings import json_schema
+
+            typer.echo(json.dumps(json_schema(), indent=2))
+            return
+        typer.echo(list_tasks() if name is None else describe_task(name))
+
+
+def _file_name(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text).lstrip(".") or "decision"

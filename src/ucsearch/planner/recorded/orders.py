@@ -1,0 +1,218 @@
+"""The orders as they stand: the decisions of the last run with every override in, for those who send them.
+
+A row for each series that orders something (of other tasks: for each series that does something); what is on hold or
+refused has none, and is counted. `[orders] by` names a column of the states, such as supplier: then there is a file for
+each of its values.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ucsearch.errors import DataError, InputError
+from ucsearch.planner.decide.rows import COLUMNS, REFUSED
+from ucsearch.planner.files.columns import usual_names
+from ucsearch.planner.files.table import Style, Table, check_writable, open_table, refuse_overwriting, write_table
+from ucsearch.planner.recorded.override import ordered_units
+from ucsearch.planner.settings import Settings
+from ucsearch.planner.settings.own import own_tasks, recorded_task
+from ucsearch.records.entries import Row, effective_of
+from ucsearch.records.overrides import RecordedInputs, recorded_inputs
+from ucsearch.records.reader import AuditReader
+from ucsearch.scale.segments.reader import SegmentReader
+
+__all__ = ["Order", "Orders", "run_orders"]
+
+_UNSENT = ("HOLD", REFUSED)
+_PROGRAM = "ucsearch"
+
+
+class Order(NamedTuple):
+    """One series' order."""
+
+    series: str
+    group: str  # the supplier, truck, ...; "" where orders are not split
+    quantity: float | None  # units ordered, or the action of other tasks; None: nothing is sent
+    label: str  # of an action that has one
+    date: str
+    arrival: str
+    expected_cost: float | None  # of what was decided; None where a person decided otherwise
+    outcome: str  # OVERRIDDEN where a person's action counts
+    decided_by: str
+    reason: str
+    decision: str  # id of the record
+
+
+class Orders(NamedTuple):
+    """What was written."""
+
+    orders: tuple[Order, ...]
+    files: tuple[tuple[Path, int], ...]  # with their rows
+    waiting: tuple[str, ...]  # series for which nothing is sent until a person decides
+    overridden: int
+
+
+def run_orders(settings: Settings, decisions: Path, log: Path, out: Path, states: Path | None = None) -> Orders:
+    """Write the orders that stand to `out`, or a file for each value of `[orders] by` beside it. `decisions` is what
+    `decide` wrote; overrides are read from the log. Refused where the log holds a newer decision of a series."""
+    by = settings.orders.by
+    if by and states is None:
+        raise InputError("files.states", "nothing", f"the file with the column {by!r} ([orders] by)")
+    refuse_overwriting(
+        {"the orders": out},
+        {"the decisions": decisions, "the states": states, "the log": log, "the settings": settings.file or None},
+    )
+    check_writable(out)
+    style = Style.of(states if states is not None else decisions, settings.columns.decimal)
+    table = open_table(decisions, style.decimal)
+    groups = _groups(settings, states) if by and states is not None else {}
+    found = tuple(_read(settings, table, log, groups))
+    waiting = tuple(o.series for o in found if o.quantity is None)
+    sent = [o for o in found if o.quantity is not None and (o.quantity != 0.0 or not _has_orders(table))]
+    files = []
+    for path, rows in _parts(out, sent, by):
+        refuse_overwriting({"the orders": path}, {"the decisions": decisions, "the states": states, "the log": log})
+        files.append((path, _write(path, rows, settings, by, style, _has_orders(table))))
+    return Orders(found, tuple(files), waiting, sum(o.outcome == "OVERRIDDEN" for o in found))
+
+
+def _has_orders(table: Table) -> bool:
+    return "order" in table.columns
+
+
+def _read(settings: Settings, table: Table, log: Path, groups: Mapping[str, str]) -> Iterator[Order]:
+    wanted = [c for c in COLUMNS if c in table.columns]
+    for name in ("series", "outcome", "certificate"):
+        if name not in wanted:
+            raise InputError(str(table.path), f"columns {', '.join(table.columns)}", f"the column {name!r} of `decide`")
+    with SegmentReader(log).knowing(own_tasks(settings)) as reader:
+        overridden = {str(row.record.get("series") or "") for row in reader.iterate("override")}
+        segment = max((row.seq for row in reader.iterate("segment")), default=0)
+        for block in table.blocks(wanted):
+            texts = {c: block.texts(c) for c in wanted if COLUMNS[c] is str}
+            numbers = {c: block.numbers(c)[0] for c in wanted if COLUMNS[c] is float}
+            for i, series in enumerate(texts["series"]):
+                cell: dict[str, Any] = {c: x[i] for c, x in texts.items()}
+                cell |= {c: float(x[i]) for c, x in numbers.items()}
+                group = groups.get(series, "")
+                if series in overridden:
+                    row = reader.newest(series)
+                    _check_newest(table, log, series, row, cell["certificate"])
+                    yield _order(settings, reader, row, cell, group)
+                    continue
+                entry = AuditReader.newest(reader, series)
+                if not segment or (entry is not None and entry.seq > segment):
+                    _check_newest(table, log, series, entry, cell["certificate"])
+                yield _decided(cell, group)
+
+
+def _check_newest(table: Table, log: Path, series: str, row: Row | None, certificate: str) -> None:
+    """The decision in the file must be the newest one in the log."""
+    if row is None or row.id != certificate:
+        newest = "none of this series" if row is None else row.id[:12]
+        raise DataError(
+            f"{table.path}, series {series}: saw decision {certificate[:12]}, expected the newest in {log} ({newest}); "
+            "run `ucsearch decide` again"
+        )
+
+
+def _decided(cell: dict[str, Any], group: str) -> Order:
+    """As it was decided."""
+    planned = _number(cell["order"]) if "order" in cell else _number(cell["action"])
+    if cell["outcome"] in _UNSENT:
+        planned = None
+    elif planned is None:
+        planned = _number(cell["action"])
+    return Order(
+        cell["series"], group, planned, "", cell.get("date", ""), cell.get("arrival", ""),
+        _number(cell["expected_cost"]), cell["outcome"], _PROGRAM, cell.get("sentence", ""), cell["certificate"],
+    )  # fmt: skip
+
+
+def _order(settings: Settings, reader: SegmentReader, row: Row | None, cell: dict[str, Any], group: str) -> Order:
+    """As it stands: with the last override in force."""
+    own = _decided(cell, group)
+    if row is None:
+        return own
+    effective = effective_of(row, reader.overrides_of(row))
+    if effective.override is None or effective.action is None:
+        return own
+    said = effective.override.record
+    task = recorded_task(row.record.get("task", {}), settings)
+    action = float(said["action"])
+    inputs = None if task is None else recorded_inputs(row.record, task)
+    units = None if task is None or inputs is None else ordered_units(inputs, task, action)
+    return own._replace(
+        quantity=action if units is None else units, label=str(said.get("label") or ""), expected_cost=None,
+        outcome="OVERRIDDEN", decided_by=str(said.get("who", "")), reason=str(said.get("why", "")),
+        arrival=own.arrival or _arrival(settings, inputs, cell.get("date", "")),
+    )  # fmt: skip
+
+
+def _arrival(settings: Settings, inputs: RecordedInputs | None, date: str) -> str:
+    """When an order that a person placed can first be sold: the lead time after the date of the decision."""
+    from ucsearch.planner.files.calendar import day_text, later
+    from ucsearch.planner.files.numbers import offset_of, parse_dates
+
+    lead = getattr(None if inputs is None else inputs.params, "lead_time", getattr(settings.task, "lead_time", None))
+    if lead is None or not date or settings.period == "any":
+        return ""
+    moment = parse_dates([date], "auto", wall_clock=False)[0]
+    return day_text(later(moment, int(lead), settings.period), settings.period, offset_of(date))
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _groups(settings: Settings, states: Path) -> dict[str, str]:
+    """The value of [orders] by of every series."""
+    table, by = open_table(states, settings.columns.decimal), settings.orders.by
+    name = usual_names(table, settings.columns).series
+    for column in (name, by):
+        if column not in table.columns:
+            raise InputError(str(states), f"columns {', '.join(table.columns)}", f"a column {column!r}")
+    found: dict[str, str] = {}
+    for block in table.blocks([name, by]):
+        for series, group, place in zip(block.texts(name), block.texts(by), block.places, strict=True):
+            if not group:
+                raise DataError(f"{states}, {table.unit} {place}, column {by}, series {series}: saw nothing")
+            found[series] = group
+    return found
+
+
+def _parts(out: Path, sent: Sequence[Order], by: str) -> Iterator[tuple[Path, list[Order]]]:
+    """The files with their orders."""
+    if not by:
+        yield out, list(sent)
+        return
+    names: dict[str, str] = {}
+    for group in sorted({o.group for o in sent}):
+        name = re.sub(r"[^\w.-]+", "_", group).strip(".") or "_"
+        if name.casefold() in names:
+            raise InputError(f"orders.by: {by}", f"{group!r} and {names[name.casefold()]!r}", "names of two files")
+        names[name.casefold()] = group
+        yield out.with_name(f"{out.stem}-{name}{out.suffix}"), [o for o in sent if o.group == group]
+
+
+def _write(path: Path, orders: Sequence[Order], settings: Settings, by: str, style: Style, has_orders: bool) -> int:
+    quantity = f"order [{settings.units}]" if has_orders else "action"
+    cost = f"expected_cost [{settings.currency}]" if settings.currency else "expected_cost"
+    labelled = any(o.label for o in orders) and not has_orders
+    columns: dict[str, type] = {"series": str, **({by: str} if by else {}), quantity: float}
+    columns |= {"label": str} if labelled else {}
+    columns |= {"date": str, **({"arrival": str} if has_orders else {}), cost: float, "outcome": str}
+    columns |= {"decided_by": str, "reason": str, "decision": str}
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for o in orders:
+            yield [
+                o.series, *([o.group] if by else []), o.quantity, *([o.label] if labelled else []), o.date,
+                *([o.arrival] if has_orders else []), o.expected_cost, o.outcome, o.decided_by, o.reason, o.decision,
+            ]  # fmt: skip
+
+    return write_table(path, columns, rows, for_people=True, style=style)
