@@ -69,7 +69,7 @@ def test_words_that_describe_an_item_are_no_periods(tmp_path: Path) -> None:
 def test_too_few_series_are_named_before_any_work(tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("series,value\n" + "".join(f"a,{i % 5}\n" for i in range(300)))
-    for name in ("retail-lots-mini", "shared-truck-mini"):
+    for name in ("retail-lots-mini", "truck200-mini"):
         with pytest.raises(DataError, match=r"^sample-daily: \d series of at least .* expected \d+ \(of 1 given, "):
             evaluate(name, tmp_path / name, threads=1, families={"sample-daily": path})
         assert not (tmp_path / "looks.jsonl").exists()

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.primary import answer, estimate, holm, power, rivals, sign_flip
+from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.run import evaluate
+from ucsearch.lab.suites.suite import load_suite, parse_suite
+from ucsearch.records.canonical import canonical
 from ucsearch.student import chi_square_quantile, noncentral_t_above, student_cdf, student_quantile
 
 SIX = {"a": [0.02, 0.01, 0.03, 0.02], "b": [0.01, 0.00, 0.02, 0.01], "c": [0.03, 0.02, 0.01]}
@@ -190,3 +199,66 @@ def test_distributions_by_published_tables() -> None:
     ):  # fmt: skip
         with pytest.raises(InputError):
             call(level, freedom)
+
+
+# -------------------------------------------------------------------- in evidence
+
+
+@pytest.fixture(scope="module")
+def truck(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return evaluate("truck200-mini", tmp_path_factory.mktemp("truck"), threads=1).folder
+
+
+def test_a_truck_suite_names_its_rivals_before_the_look(truck: Path) -> None:
+    record = json.loads((truck / "selection.json").read_text())["value"]
+    assert record["gate"] == 2
+    assert set(record["rivals"]) <= set(record["rules"])
+    assert record["clusters"] == {"daily": 7, "other": 7}
+    assert record["power"] >= 0.8
+    predicate = json.loads((truck / "manifest.json").read_text())["predicate"]
+    against = {d["opponent"] for d in predicate["value"]["deltas"]}
+    assert against == {*record["rules"], "nothing"}
+    assert predicate["verdict"]["value"]["class"] in ("shown", "not shown", "behind")
+
+
+def forged(folder: Path, name: str, change: Callable[[Any], None]) -> list[Any]:
+    """Problems after a JSON file, or the rows, are changed and digests follow."""
+    path = folder / name
+    if name == "rows.jsonl":
+        content = [json.loads(line) for line in path.read_text().splitlines()]
+        change(content)
+        path.write_bytes(b"".join(canonical(row) + b"\n" for row in content))
+    else:
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_bytes(canonical(content))
+    return list(verify_evidence(folder).problems) + [p for p in [verify_evidence(folder).malformed] if p]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("selection.json", lambda c: c["value"].update(power=0.99)),
+        ("selection.json", lambda c: c["value"].update(rivals=["base-stock, in proportion"])),
+        ("selection.json", lambda c: c["value"].update(delta=0.01)),
+        ("rows.jsonl", lambda rows: rows[0]["policies"]["uc"].update(cost=1.0)),
+        ("rows.jsonl", lambda rows: rows.pop()),
+        ("manifest.json", lambda c: c["predicate"]["value"].update(verdict="shown", why=[])),
+        ("manifest.json", lambda c: c["predicate"]["value"]["deltas"][0].update(saved=99.0)),
+    ],
+)
+def test_forgeries_are_found(truck: Path, tmp_path: Path, name: str, change: Callable[[Any], None]) -> None:
+    shutil.copytree(truck.parent, tmp_path / "copy")
+    folder = tmp_path / "copy" / truck.name
+    assert verify_evidence(folder).ok
+    assert forged(folder, name, change)
+
+
+def test_without_power_the_test_stays_closed(tmp_path: Path) -> None:
+    text = load_suite("truck200-mini").text.replace("delta = 0.9", "delta = 0.0001")
+    run = evaluate(parse_suite(text), tmp_path, threads=1)
+    rows = [json.loads(line) for line in (run.folder / "rows.jsonl").read_text().splitlines()]
+    assert {row["split"] for row in rows} == {"validation"}
+    assert run.statement["predicate"]["verdict"]["value"]["class"] == "not sized"
+    assert not (tmp_path / "looks.jsonl").exists()
+    assert verify_evidence(run.folder).ok

@@ -26,7 +26,7 @@ from ucsearch.replay.classics.backorder import optimise_s_s
 from ucsearch.replay.classics.demand import poisson
 
 WALKED = ("retail-lots-mini", "battery-fine-mini", "capacity-mini", "fresh-mini")
-OTHERS = ("known-optimum-mini", "where-search-helps-mini", "shared-truck-mini")
+OTHERS = ("known-optimum-mini", "where-search-helps-mini", "truck200-mini")
 
 
 def rows_of(run: Run) -> list[dict[str, Any]]:
@@ -59,7 +59,8 @@ def test_a_suite_runs_from_end_to_end(name: str, tmp_path: Path, tmp_path_factor
         assert all(timing[one]["us_per_decision"] > 0.0 for one in practice)
         assert timing["whole run"]["seconds"] >= timing["uc"]["seconds"]
     else:
-        assert predicate["verdict"]["value"]["class"] == "not asked"
+        words = ("shown", "not shown", "behind") if name == "truck200-mini" else ("not asked",)
+        assert predicate["verdict"]["value"]["class"] in words
 
 
 def test_samplers_run_on_the_declared_series_only(tmp_path: Path) -> None:

@@ -285,6 +285,7 @@ class TruckValues:
         self.panel, self.trucks, self.policy, self.law = panel, trucks, policy, law
         self.fill, self.proof, self.how = fill, proof, how or COMPILED
         self.gaps: list[float] = []  # of every truck and day that was full, as a share of what the limit costs
+        self.released = np.zeros(len(panel), np.int64)  # decisions of each item that were proved
         self._places = trucks.items
 
     def __call__(self, seen: Seen) -> Choice:
@@ -292,6 +293,7 @@ class TruckValues:
             self.panel.task, seen.state, self.law(seen), self.policy, params=seen.params, actions=seen.actions,
             run=self.how, proof=self.proof,
         )  # fmt: skip
+        self.released += decided.outcome == "RELEASED"
         cases = cases_of(decided, [str(n) for n in range(len(self.panel))])
         order = np.array(decided.action, np.float64)
         limits = self.trucks.limit(seen.t)

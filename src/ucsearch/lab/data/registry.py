@@ -142,6 +142,12 @@ def _m5() -> Iterable[DataFile]:
             "2697084290a902fcd94ca21bf5c9888c848d3bc5334705f83122d18a0fc75000",
             2898876,
         ),
+        "more": (
+            "more_stores_440.parquet",
+            "m5-wide",
+            "e254a9b05f7e2f17aed381937da82dbecfad0eedc63fb4f17f3595fc8a062ae6",
+            648511,
+        ),
         "snap": (
             "calendar_snap.csv.gz",
             "csv",

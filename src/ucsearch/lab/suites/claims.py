@@ -10,6 +10,7 @@ from ucsearch.errors import InputError
 from ucsearch.lab.suites.audit import is_stopped
 from ucsearch.lab.suites.conclusions import conclusion
 from ucsearch.lab.suites.power import LEAST_POWER
+from ucsearch.lab.suites.primary import GATE
 from ucsearch.lab.suites.promotion import is_promoted
 from ucsearch.lab.suites.protocol import COMPARATORS, LEVEL, holds
 from ucsearch.lab.suites.rows import EvidenceError, Row
@@ -117,6 +118,8 @@ def value_verdict(conclusion: Mapping[str, Any] | None, looks: int, seen: str = 
     if conclusion is None:
         return {"class": "not asked", "reasons": ["the suite declares no practitioners"]}
     gate = conclusion["gate"]
+    if gate == GATE:
+        return _primary_verdict(conclusion, looks, seen)
     reasons = [_failure(row) for row in gate if not row["pass"]]
     if looks != 1:
         reasons.append(f"the test split was opened {looks} times, expected once")
@@ -131,11 +134,27 @@ def value_verdict(conclusion: Mapping[str, Any] | None, looks: int, seen: str = 
     return {"class": "passed" if passed else "not passed", "reasons": reasons}
 
 
+def _primary_verdict(conclusion: Mapping[str, Any], looks: int, seen: str) -> dict[str, Any]:
+    """Of value gate 2: a second look shows nothing."""
+    verdict, reasons = conclusion["verdict"], list(conclusion["why"])
+    if verdict == "not sized":
+        return {"class": verdict, "reasons": reasons}
+    if looks != 1:
+        reasons.append(f"second look: the test split was opened {looks} times")
+    if seen:
+        reasons.append(f"second look: {seen}")
+    if verdict == "shown" and (looks != 1 or seen):
+        verdict = "not shown"
+    return {"class": verdict, "reasons": reasons}
+
+
 def value_text(verdict: Mapping[str, Any], conclusion: Mapping[str, Any] | None) -> str:
     """The value gate in one line of a table."""
     found = verdict["value"]["class"]
     if conclusion is None:
         return str(found)
+    if conclusion["gate"] == GATE:
+        return f"{found} ({conclusion['endpoint']}); power {conclusion['power']:.2f}"
     bounds = [row for row in conclusion["gate"] if row["name"] in ("practitioner", "sampler")]
     held = sum(row["pass"] is True for row in bounds)
     low = min(bounds, key=lambda row: -math.inf if row["left"] is None else row["left"] - row["right"], default=None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ucsearch.lab.suites.primary import GATE
 from ucsearch.lab.suites.value_gate import TIMED
 
 __all__ = ["conclusion", "standing", "standings"]
@@ -54,7 +56,24 @@ def standings(p: Predicate) -> dict[str, str]:
     return {kind: _joined(found) if found else "" for kind, found in names.items()}
 
 
+def _of_primary(p: Predicate) -> str:
+    """The answer of value gate 2, with money."""
+    value, verdict = p["value"], p["verdict"]["value"]["class"]
+    rival = next((d for d in value["deltas"] if d["opponent"] == value["rivals"][0]), None)
+    against = " and ".join(value["rivals"])
+    if rival is None:
+        return f"Not sized: the test stays closed (power {value['power']:.2f} against {against})."
+    if rival["saved"] is None:
+        return f"Not to be told from {against}: a figure is missing."
+    low, high = (math.nan if rival[name] is None else rival[name] for name in ("saved_lower", "saved_upper"))
+    money = f"{rival['saved']:.1f} % of cost saved [{low:.1f}, {high:.1f}]"
+    head = {"shown": f"Shown: {value['endpoint']}", "behind": "Behind"}.get(verdict, verdict.capitalize())
+    return f"{head} against {against}: {money}."
+
+
 def _of_value(p: Predicate) -> str:
+    if p["value"]["gate"] == GATE:
+        return _of_primary(p)
     names = standings(p)
     said = []
     for kind, words in (

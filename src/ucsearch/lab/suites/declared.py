@@ -217,11 +217,17 @@ def _helps(s: Table) -> Plan:
 
 
 def _truck(s: Table) -> Plan:
-    trucks = tuple(f"truck {n:02d}" for n in range(s.get("trucks", 6)))
+    trucks = {
+        region: tuple(sorted(f"{store} truck {g}" for store in stores for g in range(s.get("trucks", 2))))
+        for region, stores in s["families"].items()
+    }
+    rules = ("(s,S) by item, filled by loss", "(s,S), filled by loss", "newsvendor by the pack",
+             "base-stock, fair share", "base-stock, in proportion")  # fmt: skip
+    policies = frozenset(("uc", "nothing", *rules))
+    splits = ("validation", "test")
     return Plan(
-        series={"test": dict.fromkeys(s["families"], trucks)}, windows={"test": 1},
-        decisions={"test": s.get("decisions", 28)},
-        policies={"test": frozenset(("uc", "greedy-gain", "greedy-volume", "proportional-cut"))},
+        series=dict.fromkeys(splits, trucks), windows=dict.fromkeys(splits, 1),
+        decisions=dict.fromkeys(splits, s.get("days", 56)), policies=dict.fromkeys(splits, policies), same_series=True,
     )  # fmt: skip
 
 

@@ -139,6 +139,13 @@ class Job:
                 hint="Declare more series, or ask for the look with --underpowered; the verdict will say so.",
             )  # fmt: skip
 
+    def is_sized(self, power: float, least: float = 0.8) -> bool:
+        """Say how likely the primary question passes, before the test split is opened, and whether it may be: with less
+        power than value gate 2 asks for it stays closed."""
+        if self._say is not None:
+            self._say(f"power of the primary question at the declared size: {power:.2f}, at least {least:g} is needed")
+        return power >= least
+
     def open_test(self, opened: Opened) -> None:
         """Must be called before any value of the test split is read; the look is written down first.
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ucsearch.errors import InputError
-from ucsearch.replay.statistics import LEVEL, RESAMPLES, draws, mean
+from ucsearch.lab.suites.protocol import Protocol
+from ucsearch.lab.suites.rows import Row, windows_of
+from ucsearch.replay.statistics import LEVEL, RESAMPLES, bootstrap_key, draws, mean, scale_free_delta
 from ucsearch.student import chi_square_quantile, noncentral_t_above, student_cdf, student_quantile
 
 __all__ = [
+    "GATE",
     "LEAST_POWER",
     "MARGIN",
     "Answer",
@@ -32,12 +35,16 @@ __all__ = [
     "power",
     "rivals",
     "sign_flip",
+    "value_conclusion",
+    "value_record",
 ]
 
 Endpoint = Literal["superior", "as good"]
 Verdict = Literal["shown", "not shown", "behind", "not sized"]
 Deltas = Mapping[str, Sequence[float]]  # by family one value a cluster
 
+GATE = 2
+"""The number by which a selection record says which value gate it was made for."""
 MARGIN = 0.01  # of a scale-free delta, a cost ratio of 1.02: what "as good" tolerates, and a family that is named
 LEAST_POWER = 0.8
 LEAST_FREEDOM = 6  # degrees of freedom of a bound
@@ -251,8 +258,10 @@ def answer(
     worst, strata = found[hardest], families_of(deltas[hardest], found[hardest], margin)
     beside = sign_flip(deltas[hardest], key)
     made = Answer("not sized", endpoint, worst, sized, strata, (), beside)
-    if not sized >= LEAST_POWER or not worst.freedom >= LEAST_FREEDOM:
+    if not sized >= LEAST_POWER:
         return made._replace(why=(f"power {sized:.2f}, at least {LEAST_POWER:g} is asked for",))
+    if not worst.freedom >= LEAST_FREEDOM:
+        return made._replace(why=(f"{worst.freedom:.1f} degrees of freedom, {LEAST_FREEDOM} are asked for",))
     why = []
     if not worst.lower > floor:
         why.append(f"against {hardest} the lower bound {worst.lower:+.4f} is not above {floor:+.2f}")
@@ -273,3 +282,129 @@ def answer(
     if worst.upper < 0.0:
         verdict = "behind"
     return made._replace(verdict=verdict, why=tuple(why))
+
+
+# -------------------------------------------------------------------- from rows
+
+
+def _costs(rows: Sequence[Row], split: str, protocol: Protocol) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """By policy, family and cluster the figure of every series."""
+    clusters = {(row["family"], row["series"]): row.get("cluster") for row in rows if row["split"] == split}
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for w in windows_of(rows, split):
+        cluster = str(clusters.get((w.family, w.series)) or w.series)
+        for name, figures in w.policies.items():
+            value = figures.get(protocol.metric)
+            place = found.setdefault(name, {}).setdefault(w.family, {}).setdefault(cluster, [])
+            place.append(math.nan if value is None else float(value))
+    return found
+
+
+def _deltas(costs: Mapping[str, Any], judged: str, rival: str, form: str) -> dict[str, list[float]]:
+    """By family one delta a cluster: those of its series averaged."""
+    return {
+        family: [
+            mean([scale_free_delta(a, b, form) for a, b in zip(own, costs[rival][family][cluster], strict=True)])
+            for cluster, own in sorted(clusters.items())
+        ]
+        for family, clusters in costs[judged].items()
+    }
+
+
+def _saved(costs: Mapping[str, Any], judged: str, rival: str) -> dict[str, list[float]]:
+    """By family and cluster the share of the rival's cost that is saved, in per cent."""
+    return {
+        family: [
+            100.0 * (1.0 - math.fsum(own) / math.fsum(costs[rival][family][cluster]))
+            for cluster, own in sorted(clusters.items())
+        ]
+        for family, clusters in costs[judged].items()
+    }
+
+
+def value_record(
+    rows: Sequence[Row], protocol: Protocol, rules: Mapping[str, Mapping[str, Any]], endpoint: Endpoint, delta: float,
+) -> dict[str, Any]:  # fmt: skip
+    """What is written down before the test is opened: the rules as they were tuned, those that the judged policy is
+    held against, and the power of the primary question. The test has the clusters of validation."""
+    costs = _costs(rows, "validation", protocol)
+    total = {
+        name: [math.fsum(values) for family in sorted(costs[name]) for _, values in sorted(costs[name][family].items())]
+        for name in rules
+    }
+    chosen = rivals(total)
+    validation = {name: _deltas(costs, protocol.policy, name, protocol.form) for name in chosen}
+    clusters = {family: len(values) for family, values in validation[chosen[0]].items()}
+    sized = min(power(one, clusters, endpoint, delta) for one in validation.values())
+    return {
+        "gate": GATE, "endpoint": endpoint, "delta": delta, "rules": {name: dict(one) for name, one in rules.items()},
+        "rivals": chosen, "clusters": clusters, "power": sized,
+    }  # fmt: skip
+
+
+def value_conclusion(rows: Sequence[Row], protocol: Protocol, value: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to the primary question from the rows of the test, with money beside it; everybody else as a sentence
+    with Holm's correction. How often the test was opened is not asked here."""
+    judged, endpoint = protocol.policy, value["endpoint"]
+    base = {name: value[name] for name in ("gate", "endpoint", "rivals", "power")}
+    tested = [row for row in rows if row["split"] == "test"]
+    if not tested:
+        why = [f"power {value['power']:.2f}, at least {LEAST_POWER:g} is needed: the test stays closed"]
+        return {
+            **base,
+            "verdict": "not sized",
+            "why": why,
+            "estimate": None,
+            "families": [],
+            "deltas": [],
+            "others": [],
+        }
+    costs = _costs(rows, "test", protocol)
+    opponents = [*value["rivals"], *sorted(set(costs) - {judged, *value["rivals"]})]
+    key = bootstrap_key(protocol.seed, protocol.suite, "primary") >> 64
+    asked = sum(float(row["policies"][judged].get("asked") or math.nan) for row in tested)
+    proved = sum(float(row["policies"][judged].get("proved") or 0.0) for row in tested)
+    broken = sum(float(row["policies"][judged].get("violations", math.nan)) for row in tested)
+    found = answer(
+        {name: _deltas(costs, judged, name, protocol.form) for name in value["rivals"]}, endpoint, value["power"],
+        certified=proved / asked if asked > 0.0 else math.nan, violations=broken, first_look=True, key=key,
+    )  # fmt: skip
+    others = {name: estimate(_deltas(costs, judged, name, protocol.form), key) for name in opponents}
+    p_values = {name: _p_value(one) for name, one in others.items() if name not in value["rivals"]}
+    rejected = holm(p_values)
+    deltas = [_row(name, others[name], costs, judged, key) for name in opponents]
+    return {
+        **base, "verdict": found.verdict, "why": list(found.why), "estimate": _plain(found.estimate),
+        "sign_flip": found.sign_flip, "families": [_plain(one) for one in found.families], "deltas": deltas,
+        "others": [{"rule": name, "p": p, "shown": rejected[name]} for name, p in sorted(p_values.items())],
+    }  # fmt: skip
+
+
+def _p_value(found: Estimate) -> float:
+    """One-sided, of a mean that is not above 0."""
+    if not (math.isfinite(found.mean) and found.freedom >= LEAST_FREEDOM and math.isfinite(found.error)):
+        return 1.0
+    if found.error == 0.0:
+        return 0.0 if found.mean > 0.0 else 1.0
+    return 1.0 - student_cdf(found.mean / found.error, found.freedom)
+
+
+def _row(name: str, found: Estimate, costs: Mapping[str, Any], judged: str, key: int) -> dict[str, Any]:
+    saved = estimate(_saved(costs, judged, name), key)
+
+    def total(policy: str) -> float:
+        return math.fsum(x for family in costs[policy].values() for values in family.values() for x in values)
+
+    return {
+        "opponent": name, "mean": _number(found.mean), "lower": _number(found.lower), "upper": _number(found.upper),
+        "method": found.method, "cost": total(name), "own_cost": total(judged), "saved": _number(saved.mean),
+        "saved_lower": _number(saved.lower), "saved_upper": _number(saved.upper),
+    }  # fmt: skip
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    return {k: _number(v) if isinstance(v, float) else v for k, v in record._asdict().items()}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

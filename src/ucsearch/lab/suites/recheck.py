@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import UCSearchError
+from ucsearch.lab.suites import primary
 from ucsearch.lab.suites.audit import audit_rows, is_stopped
 from ucsearch.lab.suites.budgets import choice_problems
 from ucsearch.lab.suites.declared import Plan, plan_of, row_problems
@@ -133,7 +134,10 @@ def _splits(e: Evidence, plan: Plan) -> Iterator[Problem]:
         where, _, what = text.partition(": ")
         yield Problem(where, "a clean split", what)
     chosen = e.selection is not None and e.selection["candidate"] is not None
-    opened = "test" in plan.series and chosen and not is_stopped(audit_rows(e.rows))
+    sized = True
+    if e.selection is not None and (e.selection.get("value") or {}).get("gate") == primary.GATE:
+        sized = e.selection["value"]["power"] >= primary.LEAST_POWER
+    opened = "test" in plan.series and chosen and sized and not is_stopped(audit_rows(e.rows))
     yield from row_problems(plan, e.rows, opened=opened)
     if p["protocol"] is not None:
         protocol = Protocol.from_json(p["protocol"])
@@ -160,7 +164,10 @@ def _selection(e: Evidence, plan: Plan) -> Iterator[Problem]:
         derived = select(e.rows, protocol, candidates, **hashes)
     if "value" in record:
         value = record["value"]
-        derived["value"] = value_record(e.rows, protocol, candidates, value["margin"], value["practitioners"])
+        if value.get("gate") == primary.GATE:
+            derived["value"] = primary.value_record(e.rows, protocol, value["rules"], value["endpoint"], value["delta"])
+        else:
+            derived["value"] = value_record(e.rows, protocol, candidates, value["margin"], value["practitioners"])
     if "power" in record:
         derived["power"] = power_record(e.rows, protocol, record)
     yield from differences(record, loads(canonical(derived)), "selection.json")
@@ -240,7 +247,8 @@ def _gate(e: Evidence) -> Iterator[Problem]:
     if e.predicate["gate"] and e.selection is not None:
         again = gate_again(e.rows, e.selection["protocol"], e.selection)
         yield from differences(e.predicate["gate"], loads(canonical(again)), "predicate.gate (second program)")
-    if e.predicate["value"] is not None and e.selection is not None:
+    value = e.predicate["value"]
+    if value is not None and value["gate"] != primary.GATE and e.selection is not None:
         held = {(d["family"], d["opponent"]): d["by_series"] for d in e.predicate["value"]["deltas"]}
         for place, low in value_bounds_again(e.rows, e.selection["protocol"], list(held)).items():
             yield from differences(held[place], low, f"predicate.value.deltas {' '.join(place)} (second program)")

@@ -1,230 +1,302 @@
-"""One truck for many items: every day the orders of a group share a volume. Who gets how much?
+"""One truck a day for many items, in many stores: is sharing it by proved values cheaper than the best rule?
 
-Each item's own values come from closed mode with its proof; what differs is only how the volume is shared. The judged
-policy allocates by shadow price with a proved gap. Its opponents fill greedily, by gain or by gain per volume, or cut
-all wishes in proportion. A series is a truck: its cost is that of its items together.
+Every policy sees the same forecasts and keeps the same limits. Rules are tuned on other items than those compared; the
+56 days before the test, on the same trucks, tell which rules are strongest and how far stores differ. The unit is the
+store, families are regions. Money is in days of an item's mean demand held.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from time import process_time
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ucsearch.allocation.api import Shared, Terms, allocate_cases, cases_of
-from ucsearch.decision.api import decide_panel
+from ucsearch.errors import InputError
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.declaring import declaration, family_of
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS, World
-from ucsearch.lab.suites.sources import Pool
+from ucsearch.lab.suites.primary import Endpoint, value_record
+from ucsearch.lab.suites.protocol import Protocol
+from ucsearch.lab.suites.sources import SALT, Stretch, by_hash, is_design
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.tables import cell_check
 from ucsearch.options import Proof, Run
 from ucsearch.policies import Exact
 from ucsearch.replay.panel import Panel
-from ucsearch.replay.walk import Choice, Seen, walk
+from ucsearch.replay.practice import Nothing
+from ucsearch.replay.truck import Trucks, TruckValues, truck_rules
+from ucsearch.replay.tune import Grid, tune
+from ucsearch.replay.walk import Walk, walk
 
 __all__ = ["TruckSettings", "run"]
 
 Floats = NDArray[np.float64]
-RULES = ("uc", "greedy-gain", "greedy-volume", "proportional-cut")
-PROVED = 0.01  # of what the limit costs; a gap up to this counts as proved
+UC = "uc"
 LITRES = (1.0, 2.0, 3.0, 5.0)  # volume of a unit, by a hash of the item's id
+WIDENINGS = 3  # times that a grid is widened where its best setting lies at an edge
 
 
 class TruckSettings(BaseModel):
-    """Stores, items, and how much room their truck has."""
+    """Stores, items, what they cost, and how much room their trucks have."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    families: tuple[str, ...] = Field(min_length=1)
+    families: dict[str, tuple[str, ...]] = Field(description="by region its stores, as data families")
+    unit: Literal["store", "truck"] = Field("store", description="the cluster: what shares demand or a limit")
+    tuned_on: tuple[str, int] = Field(description="store whose design items tune the rules, and how many")
+    fresh: tuple[str, ...] = Field((), description="stores that nothing else reads: all their items may be taken")
+    skip: int = Field(0, ge=0, description="items of the other stores that come first by hash: looks took those")
+    opened: tuple[str, ...] = Field((), description="further ids that looks or scripts have opened; they are left out")
     task: dict[str, Any]
     items: Items
-    trucks: int = Field(6, ge=3, description="of each family")
-    per_truck: int = Field(12, ge=2, description="items")
-    room: float = Field(1.2, gt=0.0, description="volume a day, by the mean demand of a day")
-    decisions: int = Field(28, ge=1)
-    fit: int = Field(200, ge=60)
-    busy: float = Field(0.5, gt=0.0)
-    paths: int = Field(40, ge=2)
+    shortages: tuple[float, ...] = Field((9.0,), min_length=1, description="times holding, by a hash of the item's id")
+    trucks: int = Field(2, ge=1, description="of each store")
+    per_truck: int = Field(200, ge=2, description="items")
+    room: float = Field(0.95, gt=0.0, description="volume a day, by the mean demand of a day")
+    days: int = Field(56, ge=1, description="of validation, and of test")
+    fit: int = Field(200, ge=60, description="days before both")
+    busy: float = Field(0.5, gt=0.0, description="units a day before the first window, at least")
+    paths: int = Field(100, ge=2)
+    forecaster: Literal["ridge", "unbiased"] = "unbiased"
     depth: int = Field(7, ge=1)
     nodes: int = Field(2_000_000, ge=1)
-    skip: int = Field(0, ge=0, description="items that come first by hash and are left out")
+    endpoint: Endpoint = "superior"
+    delta: float = Field(0.0095, gt=0.0, description="scale-free delta that the suite is sized for")
     engine: Literal["python", "compiled"] = "compiled"
 
+    @model_validator(mode="after")
+    def _known(self) -> TruckSettings:
+        stores = [store for names in self.families.values() for store in names]
+        if not stores or len(set(stores)) != len(stores):
+            raise ValueError("families: every store once, at least one")
+        return self
+
     @property
-    def count(self) -> int:
-        return self.trucks * self.per_truck
+    def stores(self) -> list[tuple[str, str]]:
+        """(region, store) in order."""
+        return [(region, store) for region, names in self.families.items() for store in names]
 
     def world(self) -> World:
-        settings = WalkForwardSettings(
-            families=self.families, task=self.task, items=self.items, paths=self.paths, floor=0.0, engine=self.engine
-        )
-        return World(settings)
+        return World(WalkForwardSettings(
+            families=(self.stores[0][1],), task=self.task, items=self.items, paths=self.paths, floor=0.0,
+            forecaster=self.forecaster, engine=self.engine,
+        ))  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Store:
+    """Items of one store on their trucks, over the days of one split."""
+
+    region: str
+    name: str
+    panel: Panel
+    trucks: Trucks
 
 
 def run(suite: Suite, job: Job) -> Findings:
     s: TruckSettings = suite.settings
-    world, horizon = s.world(), max(s.depth, s.world().binding.delay + 1) + 1
-    pool = Pool({}, {"test": 1}, s.decisions, horizon, s.fit, "none")
-    datasets: dict[str, str] = {}
-    files: list[Any] = []
-    for name in s.families:
-        family = family_of(name, job)
-        pool.take(name, family.series, s.count, skip=s.skip, busy=s.busy, latest=DAYS)
-        datasets[name] = family.dataset
-        files.extend(family.files)
-    fixed = {"id": "allocated", "risk": 0.0, "depth": s.depth, "room": s.room}
-    job.select(
-        declaration(suite, job, datasets, fixed, form="cost", metric="cost", utility="utility", windows={"test": 1})
-    )
-    job.open_test(pool.opened())
-    panel = world.panel(pool.stretches("test", job), horizon, key_from(np.random.default_rng([suite.seed, 0])))
-    found = {}
-    for n, rule in enumerate(RULES):
-        job.progress("rules", n, len(RULES))
-        begun = process_time()
-        found[rule] = job.shard(rule, partial(_figures, s, world, panel, rule))
-        job.timing(rule, process_time() - begun, len(panel) * s.decisions)
-    job.progress("rules", len(RULES), len(RULES))
-    rows = []
-    for number, group in enumerate(_groups(s, panel)):
-        one = panel.stretches[group[0]]
-        rows.append({
-            "split": "test", "family": one.family, "series": _truck(s, number), "window": 0, "start": one.start,
-            "decisions": s.decisions, "items": " ".join(panel.stretches[i].series for i in group),
-            "policies": {rule: figures[number] for rule, figures in found.items()}, "certificate": None,
-        })  # fmt: skip
-    trucks = [_truck(s, n) for n in range(s.trucks)]
+    shop = Shop(suite, job)
+    protocol = Protocol(
+        suite=suite.name, seed=suite.seed, form="cost", metric="cost", utility="utility",
+        families=shop.datasets, windows={"validation": 1, "test": 1}, gate=False,
+    )  # fmt: skip
+    settings = job.shard("rules", shop.tuned)
+    rows = job.shard("validation", lambda: shop.rows("validation", settings))
+    record = declaration(
+        suite, job, shop.datasets, {"id": UC, "risk": 0.0, "depth": s.depth, "room": s.room}, form="cost",
+        metric="cost", utility="utility", windows=protocol.windows,
+    )  # fmt: skip
+    record["value"] = value_record(rows, protocol, settings, s.endpoint, s.delta)
+    job.select(record)
+    opened = job.is_sized(record["value"]["power"])
+    if opened:
+        job.open_test(shop.opened())
+        rows = [*rows, *job.shard("test", lambda: shop.rows("test", settings))]
+    names = {region: sorted({row["series"] for row in rows if row["family"] == region}) for region in s.families}
     return Findings(
-        rows=rows, tables=_tables(), checks=_checks(), data=files, splits={"test": dict.fromkeys(s.families, trucks)},
+        rows=rows, tables=_tables([UC, "nothing", *settings]) if opened else [], checks=[], data=shop.files,
+        splits=dict.fromkeys(("validation", "test") if opened else ("validation",), names),
         extra={"replaced_families": sorted(job.families)} if job.families else {},
     )  # fmt: skip
 
 
-def _truck(s: TruckSettings, number: int) -> str:
-    return f"truck {number % s.trucks:02d}"
+class Shop:
+    """Data of all stores, cut into the days of each split."""
 
+    def __init__(self, suite: Suite, job: Job) -> None:
+        self.s: TruckSettings = suite.settings
+        self.job, self.seed = job, suite.seed
+        self.world = self.s.world()
+        self.horizon: int = max(self.s.depth, self.world.binding.delay + 1) + 1
+        self.series: dict[str, list[Any]] = {}
+        self.files: list[Any] = []
+        self.datasets: dict[str, str] = {}
+        for region, store in self.s.stores:
+            family = family_of(store, job)
+            self.datasets[region] = family.dataset
+            self.files.extend(family.files)
+            self.series[store] = self._chosen(store, family.series)
+        self.tuning = [one for one in family_of(self.s.tuned_on[0], job).series if is_design(one.id)]
 
-def _groups(s: TruckSettings, panel: Panel) -> list[list[int]]:
-    """Places of every truck's items: neighbours in the order of the hash."""
-    return [list(range(n, n + s.per_truck)) for n in range(0, len(panel), s.per_truck)]
+    @property
+    def after(self) -> int:
+        """Days from the first of validation to the end of the series."""
+        days: int = self.s.days
+        return 2 * days + self.horizon
 
+    def _chosen(self, store: str, series: Sequence[Any]) -> list[Any]:
+        """The first items by hash, after those that design, looks or scripts have used."""
+        closed, skip = set(self.s.opened), self.s.skip
+        if store in self.s.fresh:
+            known = {one.id: one for one in series}
+            skip = 0
+        else:
+            known = {one.id: one for one in series if not is_design(one.id) and self._busy(one.y)}
+        wanted = self.s.trucks * self.s.per_truck
+        ids = [one for one in by_hash(list(known), SALT)[skip:] if one not in closed][:wanted]
+        if len(ids) < wanted:
+            raise InputError("truck.per_truck", f"{len(ids)} unopened items in {store}", f"at least {wanted}")
+        return [known[one] for one in ids]
 
-def litres(item: str) -> float:
-    """Volume of a unit. M5 says nothing about it, so it is drawn by the id."""
-    return LITRES[hashlib.sha256(f"litres/{item}".encode()).digest()[0] % len(LITRES)]
+    def _busy(self, y: Floats) -> bool:
+        """Sold enough before the first window; what comes later is not looked at."""
+        before = y[: len(y) - self.after]
+        return len(before) >= self.s.fit and float(before[-DAYS:].mean()) >= self.s.busy
 
+    def opened(self) -> dict[str, dict[str, list[int]]]:
+        """By region and item the periods of the test."""
+        found: dict[str, dict[str, list[int]]] = {region: {} for region in self.s.families}
+        for region, store in self.s.stores:
+            for one in self.series[store]:
+                found[region][one.id] = [len(one.y) - self.s.days - self.horizon, len(one.y)]
+        return found
 
-def _figures(s: TruckSettings, world: World, panel: Panel, rule: str) -> list[dict[str, Any]]:
-    chooser = _Joint(s, world, panel, rule)
-    done = walk(panel, chooser, engine=s.engine)
-    out = []
-    for number, group in enumerate(_groups(s, panel)):
-        cost = float(-done.totals[group].sum())
-        figures: dict[str, Any] = {
-            "cost": cost, "utility": -cost, "violations": int(done.violations[group].sum()) + chooser.over[number],
-            "short": int(chooser.short[number]),
-        }  # fmt: skip
-        if rule == "uc":
-            shares = np.array(chooser.gaps[number])
-            figures |= {"gap_mean": float(shares.mean()), "gap_most": float(shares.max()),
-                        "proved": int((shares <= PROVED).sum()), "days": len(shares)}  # fmt: skip
-        out.append(figures)
-    return out
+    def store(self, region: str, name: str, series: Sequence[Any], split: str) -> Store:
+        """The items of a store with forecasts for the days of a split; validation sees nothing of the test."""
+        if split == "test":
+            self.job.require_open()
+        stretches = []
+        for one in series:
+            end = len(one.y) if split == "test" else len(one.y) - self.s.days - self.horizon
+            y = one.y[:end]
+            ahead = self.horizon if split == "test" else 0
+            stretches.append(Stretch(region, one.id, 0, end - ahead - self.s.days, self.s.days, 7, y, 1.0))
+        key = key_from(np.random.default_rng([self.seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:4])]))
+        panel = self._with_costs(self.world.panel(stretches, self.horizon, key))
+        return Store(region, name, panel, self._trucks(panel))
 
+    def _with_costs(self, panel: Panel) -> Panel:
+        """Every item's own shortage cost."""
+        layout, inner = panel.task.params_layout, panel.grid
+        if layout is None or inner is None:
+            raise TypeError("items need params of their own")
+        times = np.array([self.s.shortages[_byte("shortage", one) % len(self.s.shortages)] for one in panel.series])
 
-class _Joint:
-    """Closed mode for every item, then one volume for every truck."""
+        def grid(trace: Any) -> tuple[Floats | None, Floats | None]:
+            sizes, rows = inner(trace)
+            columns = layout.columns(np.asarray(rows))
+            return sizes, layout.rows(columns._replace(shortage=columns.holding * times), "params")
 
-    def __init__(self, s: TruckSettings, world: World, panel: Panel, rule: str) -> None:
-        self.s, self.panel, self.rule = s, panel, rule
-        self.law = world.law({"mode": "closed"})
-        self.groups = _groups(s, panel)
-        self.volume = np.array([litres(one.series) for one in panel.stretches])
+        return dataclasses.replace(panel, grid=grid)
+
+    def _trucks(self, panel: Panel) -> Trucks:
+        litres = np.array([LITRES[_byte("litres", one) % len(LITRES)] for one in panel.series])
         usual = np.array([max(float(h[-DAYS:].mean()), 0.1) for h in panel.history])
-        self.limits = [s.room * float((self.volume * usual)[g].sum()) for g in self.groups]
-        self.gaps: list[list[float]] = [[] for _ in self.groups]
-        self.over, self.short = [0] * len(self.groups), [0] * len(self.groups)
+        group = np.arange(len(panel), dtype=np.int64) // self.s.per_truck
+        return Trucks(group, litres, self.s.room * np.bincount(group, litres * usual).astype(np.float64))
 
-    def __call__(self, seen: Seen) -> Choice:
-        trace = seen.trace if self.law is None else self.law(seen)
-        decided = decide_panel(
-            self.panel.task, seen.state, trace, Exact(depth=self.s.depth, mode="closed", node_budget=self.s.nodes),
-            params=seen.params, actions=seen.actions, run=Run(threads=1, engine=self.s.engine),
-            proof=Proof(node_budget=self.s.nodes),
+    # ---------------------------------------------------------------- policies
+
+    def tuned(self) -> dict[str, Any]:
+        """Every rule's cheapest setting on design items, its grid widened while the best lies at an edge."""
+        name, count = self.s.tuned_on
+        known = {one.id: one for one in self.tuning if self._busy(one.y)}
+        series = [known[one] for one in by_hash(list(known), SALT)[:count]]
+        store = self.store(name, f"tuning {name}", series, "validation")
+        found: dict[str, Any] = {}
+        for entry in truck_rules(store.panel, store.trucks):
+            grid, tries = Grid(entry.knobs), 0
+            for _ in range(WIDENINGS + 1):
+                best = tune(entry, store.panel, grid.values, engine=self.s.engine)
+                tries = len(best.trials)
+                wider = grid.widened(best.knobs)
+                if wider == grid:
+                    break
+                grid = wider
+            found[entry.name] = {"settings": best.knobs, "tries": tries}
+            self.job.progress("rules", len(found), 5)
+        return found
+
+    def rows(self, split: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
+        """One row for every truck."""
+        out: list[dict[str, Any]] = []
+        for number, (region, name) in enumerate(self.s.stores):
+            self.job.progress(split, number, len(self.s.stores))
+            store = self.store(region, name, self.series[name], split)
+            out.extend(self._rows(split, store, settings))
+        self.job.progress(split, len(self.s.stores), len(self.s.stores))
+        return out
+
+    def _rows(self, split: str, store: Store, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        panel, trucks, s = store.panel, store.trucks, self.s
+        begun = process_time()
+        law = self.world.law({"mode": "closed"})
+        if law is None:
+            raise TypeError("closed mode needs a law")
+        judged = TruckValues(
+            panel, trucks, Exact(depth=s.depth, mode="closed", node_budget=s.nodes), law,
+            proof=Proof(node_budget=s.nodes), how=Run(threads=1, engine=s.engine),
         )  # fmt: skip
-        names = [one.series for one in self.panel.stretches]
-        cases = cases_of(decided, names)
-        action = np.array(decided.action, np.float64)
-        for number, group in enumerate(self.groups):
-            limit, volume = self.limits[number], self.volume[group]
-            wished = float((action[group] * volume).sum())
-            if wished <= limit:
-                self.gaps[number].append(0.0)
-                continue
-            self.short[number] += 1
-            if self.rule == "uc":
-                action[group] = self._allocated([cases[i] for i in group], limit, number)
-            else:
-                table = seen.table[group]
-                value = np.where(np.isnan(table), -np.inf, np.array([cases[i].lower for i in group]))
-                action[group] = _cut(self.rule, action[group], table, value, volume, limit)
-            self.over[number] += float((action[group] * volume).sum()) > limit * (1.0 + 1e-9)
-        return Choice(action, np.array(decided.certified.plan.expansions, np.int64))
+        walks = {UC: walk(panel, judged, engine=s.engine)}
+        self.job.timing(f"{split} {UC}", process_time() - begun, len(panel) * s.days)
+        walks["nothing"] = walk(panel, Nothing(), engine=s.engine)
+        for entry in truck_rules(panel, trucks):
+            walks[entry.name] = walk(panel, entry.make(**settings[entry.name]["settings"]), engine=s.engine)
+        for g, which in enumerate(trucks.items):
+            proved = {"asked": float(len(which) * s.days), "proved": float(judged.released[which].sum())}
+            yield {
+                "split": split, "family": store.region, "series": f"{store.name} truck {g}", "window": 0,
+                "start": panel.stretches[0].start, "decisions": s.days,
+                "cluster": store.name if s.unit == "store" else f"{store.name} truck {g}",
+                "items": " ".join(panel.stretches[i].series for i in which),
+                "policies": {
+                    name: self._figures(done, trucks, g) | (proved if name == UC else {})
+                    for name, done in walks.items()
+                },
+                "certificate": None,
+            }  # fmt: skip
 
-    def _allocated(self, cases: Sequence[Any], limit: float, number: int) -> Floats:
-        times = {case.series: litres(case.series) for case in cases}
-        found = allocate_cases(cases, Shared(name="truck", limit=limit, use="units", times=times), Terms(serve="best"))
-        if found.result is not None:
-            cost = found.result.cost_of_budget
-            self.gaps[number].append(found.result.gap / cost if cost > 0.0 else 0.0)
-        return np.array([np.nan if share.action is None else share.action for share in found.shares])
-
-
-def _cut(rule: str, wish: Floats, table: Floats, value: Floats, volume: Floats, limit: float) -> Floats:
-    """What practice does when the wishes do not fit."""
-    if rule == "proportional-cut":
-        wanted = wish * (limit / float((wish * volume).sum()))
-        below = np.where((table <= wanted[:, None] * (1.0 + 1e-12)) & np.isfinite(value), table, -np.inf)
-        return np.asarray(np.maximum(below.max(axis=1), 0.0))
-    none = np.nanargmin(np.where(np.isnan(table), np.inf, np.abs(table)), axis=1)
-    rows = np.arange(len(wish))
-    gain = value[rows, np.argmax(table == wish[:, None], axis=1)] - value[rows, none]
-    rank = gain / np.maximum(wish * volume, 1e-12) if rule == "greedy-volume" else gain
-    out, left = np.zeros(len(wish)), limit
-    for i in np.argsort(-rank, kind="stable").tolist():
-        if wish[i] * volume[i] <= left:
-            out[i], left = wish[i], left - float(wish[i] * volume[i])
-    return out
+    def _figures(self, done: Walk, trucks: Trucks, g: int) -> dict[str, float]:
+        which = trucks.items[g]
+        cost = float(-done.totals[which].sum())
+        volume = np.nansum(done.actions[which] * trucks.litres[which][:, None], axis=0)
+        over = sum(float(volume[t]) > float(trucks.limit(t)[g]) * (1.0 + 1e-9) for t in range(done.actions.shape[1]))
+        return {
+            "cost": cost, "utility": -cost, "violations": float(done.violations[which].sum()) + over,
+            "fill_rate": float(done.figures["fill_rate"][which].mean()),
+        }  # fmt: skip
 
 
-def _tables() -> list[dict[str, Any]]:
-    def column(name: str, source: str, how: str, over: str | None = None) -> dict[str, str]:
-        return {"name": name, "from": source, "how": how} | ({} if over is None else {"over": over})
+def _byte(what: str, item: str) -> int:
+    """A number from 0 to 255 that the item's id draws."""
+    return hashlib.sha256(f"{what}/{item}".encode()).digest()[0]
 
-    base = {"split": "test", "order": list(RULES)}
+
+def _tables(policies: Sequence[str]) -> list[dict[str, Any]]:
+    def column(name: str, source: str, how: str) -> dict[str, str]:
+        return {"name": name, "from": source, "how": how}
+
+    columns = [column("Cost", "cost", "mean"), column("Fill rate", "fill_rate", "mean"),
+               column("Violations", "violations", "sum")]  # fmt: skip
+    base = {"split": "test", "order": list(policies), "columns": columns}
     return [
-        {**base, "name": "policies", "title": "Cost of a truck's items, mean over trucks", "group": ["policy"],
-         "columns": [column("Cost", "cost", "mean"), column("Violations", "violations", "sum"),
-                     column("Days short", "short", "sum")]},
-        {**base, "name": "families", "title": "Cost by store", "group": ["family", "policy"],
-         "columns": [column("Cost", "cost", "mean"), column("Days short", "short", "sum")]},
-        {**base, "name": "proofs", "title": "Proved gap of the allocation, by what the limit costs",
-         "group": ["policy"], "where": {"policy": ["uc"]},
-         "columns": [column("Gap, mean", "gap_mean", "mean"), column("Gap, most", "gap_most", "max"),
-                     column("Proved", "proved", "ratio", "days")]},
-    ]  # fmt: skip
-
-
-def _checks() -> list[dict[str, Any]]:
-    kept = [cell_check(f"violations of {rule}", "policies", [rule], "Violations") for rule in RULES]
-    return [*kept, cell_check("days proved to 1 %", "proofs", ["uc"], "Proved", ">=", 0.95)]
+        {**base, "name": "policies", "title": "Cost of a truck's items, mean over trucks", "group": ["policy"]},
+        {**base, "name": "families", "title": "Cost of a truck's items by region", "group": ["family", "policy"]},
+    ]

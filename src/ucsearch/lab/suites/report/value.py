@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ucsearch.lab.suites.conclusions import conclusion
+from ucsearch.lab.suites.primary import GATE
 from ucsearch.lab.suites.report.parts import bullets, mark, paragraph, section, table, tiles
 from ucsearch.lab.suites.report.source import Evidence
 from ucsearch.lab.suites.report.words import policy
@@ -26,6 +27,9 @@ def value(evidence: Evidence) -> str:
 
 def _parts(evidence: Evidence, found: Mapping[str, Any]) -> Iterator[str]:
     verdict = (evidence.verdict.get("value") or {}) if evidence.verdict else {}
+    if found["gate"] == GATE:
+        yield from _primary(evidence, found, verdict)
+        return
     yield paragraph(conclusion(evidence.predicate))
     yield tiles({
         "value gate": verdict.get("class"), "judged": found["candidate"], "power before the look": found["power"],
@@ -44,6 +48,29 @@ def _parts(evidence: Evidence, found: Mapping[str, Any]) -> Iterator[str]:
     if failed:
         yield "<h3>Conditions of the value gate that do not hold</h3>"
         yield bullets(map(str, verdict.get("reasons") or []))
+
+
+def _primary(evidence: Evidence, found: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterator[str]:
+    """The primary question of value gate 2: its answer, everybody's cost beside it, what does not hold."""
+    yield paragraph(conclusion(evidence.predicate))
+    yield tiles({
+        "verdict": verdict.get("class"), "endpoint": found["endpoint"], "held against": ", ".join(found["rivals"]),
+        "power before the look": found["power"],
+    })  # fmt: skip
+    heads = ["Against", "Its cost", "Own cost", "Saved, %", "from", "to", "Mean delta", "Lower"]
+    lines = [
+        [policy(d["opponent"]), number(d["cost"]), number(d["own_cost"]), *(_maybe(d[k], 2) for k in
+         ("saved", "saved_lower", "saved_upper")), _maybe(d["mean"], 4), _maybe(d["lower"], 4)]
+        for d in found["deltas"]
+    ]  # fmt: skip
+    yield table("Cost on the test, and what is saved by cluster", heads, lines)
+    if verdict.get("reasons"):
+        yield "<h3>What does not hold</h3>"
+        yield bullets(map(str, verdict["reasons"]))
+
+
+def _maybe(value: float | None, digits: int) -> str:
+    return "none" if value is None else signed(value, digits)
 
 
 def _deltas(title: str, deltas: Sequence[Mapping[str, Any]]) -> str:
