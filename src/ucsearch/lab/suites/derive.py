@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from ucsearch.lab.suites import primary
 from ucsearch.lab.suites.audit import audit_rows, is_stopped
 from ucsearch.lab.suites.claims import classify
+from ucsearch.lab.suites.primary import GATE
+from ucsearch.lab.suites.primary import value_conclusion as primary_conclusion
 from ucsearch.lab.suites.promotion import delta_rows, gate_rows, secondary_rows
 from ucsearch.lab.suites.protocol import Protocol
 from ucsearch.lab.suites.rows import Row, sort_rows
@@ -65,7 +66,7 @@ def derive(facts: Mapping[str, Any], rows: Sequence[Row], **given: Unpack[Given]
         deltas, secondary = delta_rows(rows, protocol), secondary_rows(rows, protocol)
         gate = gate_rows(rows, protocol, selection, deltas) if protocol.gate else []
         if selection is not None and "value" in selection:
-            own = primary.value_conclusion if selection["value"].get("gate") == primary.GATE else value_conclusion
+            own = primary_conclusion if selection["value"].get("gate") == GATE else value_conclusion
             value = own(rows, protocol, selection["value"])
     derived = {
         "selection": None if selection is None else _chosen(selection),

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import UCSearchError
-from ucsearch.lab.suites import primary
 from ucsearch.lab.suites.audit import audit_rows, is_stopped
 from ucsearch.lab.suites.budgets import choice_problems
 from ucsearch.lab.suites.declared import Plan, plan_of, row_problems
@@ -34,6 +33,8 @@ from ucsearch.lab.suites.drawn import draw
 from ucsearch.lab.suites.ledger import LEDGER, Look, before, by_dataset, check_kept, own_look, read_ledger
 from ucsearch.lab.suites.manifest import Evidence, FalseClaim, read_evidence
 from ucsearch.lab.suites.power import power_record
+from ucsearch.lab.suites.primary import GATE, LEAST_POWER
+from ucsearch.lab.suites.primary import value_record as primary_record
 from ucsearch.lab.suites.protocol import Protocol
 from ucsearch.lab.suites.rows import EvidenceError, Row, split_problems
 from ucsearch.lab.suites.second import gate_again, value_bounds_again
@@ -135,8 +136,8 @@ def _splits(e: Evidence, plan: Plan) -> Iterator[Problem]:
         yield Problem(where, "a clean split", what)
     chosen = e.selection is not None and e.selection["candidate"] is not None
     sized = True
-    if e.selection is not None and (e.selection.get("value") or {}).get("gate") == primary.GATE:
-        sized = e.selection["value"]["power"] >= primary.LEAST_POWER
+    if e.selection is not None and (e.selection.get("value") or {}).get("gate") == GATE:
+        sized = e.selection["value"]["power"] >= LEAST_POWER
     opened = "test" in plan.series and chosen and sized and not is_stopped(audit_rows(e.rows))
     yield from row_problems(plan, e.rows, opened=opened)
     if p["protocol"] is not None:
@@ -164,8 +165,8 @@ def _selection(e: Evidence, plan: Plan) -> Iterator[Problem]:
         derived = select(e.rows, protocol, candidates, **hashes)
     if "value" in record:
         value = record["value"]
-        if value.get("gate") == primary.GATE:
-            derived["value"] = primary.value_record(e.rows, protocol, value["rules"], value["endpoint"], value["delta"])
+        if value.get("gate") == GATE:
+            derived["value"] = primary_record(e.rows, protocol, value["rules"], value["endpoint"], value["delta"])
         else:
             derived["value"] = value_record(e.rows, protocol, candidates, value["margin"], value["practitioners"])
     if "power" in record:
@@ -248,7 +249,7 @@ def _gate(e: Evidence) -> Iterator[Problem]:
         again = gate_again(e.rows, e.selection["protocol"], e.selection)
         yield from differences(e.predicate["gate"], loads(canonical(again)), "predicate.gate (second program)")
     value = e.predicate["value"]
-    if value is not None and value["gate"] != primary.GATE and e.selection is not None:
+    if value is not None and value["gate"] != GATE and e.selection is not None:
         held = {(d["family"], d["opponent"]): d["by_series"] for d in e.predicate["value"]["deltas"]}
         for place, low in value_bounds_again(e.rows, e.selection["protocol"], list(held)).items():
             yield from differences(held[place], low, f"predicate.value.deltas {' '.join(place)} (second program)")
