@@ -1,0 +1,79 @@
+"""One token cannot stop the service: what a body costs is bounded before it is parsed, and large ones are parsed beside
+the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from ucsearch.service.config import Limits
+from ucsearch.service.errors import Problem
+from ucsearch.service.routes.bodies import parse, read_body
+from ucsearch.service.schemas import DecideBody, OutcomesBody
+
+MOST = Limits().body_bytes
+TIMES = 4.0  # what a good body of numbers takes to parse: 20 to 30 ms
+
+
+def decide(unit: bytes, count: int, inner: bytes = b"") -> bytes:
+    """Members of equal parts, as many as fit."""
+    head, tail = b'{"items":[{"series":"A","state":{},"forecast":{"members":[' + inner, b"]" * len(inner) + b"]}}]}"
+    count = min(count, (MOST - len(head) - len(tail)) // (len(unit) + 1))
+    return head + b",".join([unit] * count) + tail
+
+
+def outcomes(unit: bytes, count: int) -> bytes:
+    head = b'{"items":[{"decision":"a","step":1,"observed_at":"x","value":['
+    return head + b",".join([unit] * min(count, (MOST - 99) // (len(unit) + 1))) + b"]}]}"
+
+
+NUMBERS = decide(b"1.25", 10**6, b"[")
+BODIES: dict[str, tuple[type[DecideBody | OutcomesBody], bytes]] = {
+    "tiny lists": (DecideBody, decide(b"[]", 10**6)),
+    "as many tiny lists as are taken": (DecideBody, decide(b"[1]", 59_000)),
+    "lists of some": (DecideBody, decide(b"[1,2,3,4,5,6,7]", 59_000)),
+    "numbers": (DecideBody, NUMBERS),
+    "long numbers": (DecideBody, decide(b"9" * 4_000, 10**6, b"[")),
+    "objects": (DecideBody, b'{"items":[' + b",".join([b"{}"] * 600_000) + b"]}"),
+    "keys": (DecideBody, b'{"items":[{' + b",".join(b'"%d":1' % i for i in range(190_000)) + b"}]}"),
+    "lists in lists": (DecideBody, b'{"items":' + b"[" * 10**6 + b"]" * 10**6 + b"}"),
+    "tiny lists as outcomes": (OutcomesBody, outcomes(b"[]", 10**6)),
+    "numbers as outcomes": (OutcomesBody, outcomes(b"1", 10**6)),
+}
+
+
+def cost(run: Callable[[], object]) -> float:
+    """Processor time of this thread, the least of some."""
+    found = []
+    for _ in range(4):
+        started = time.thread_time()
+        run()
+        found.append(time.thread_time() - started)
+    return min(found)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_no_body_costs_more_than_a_few_good_ones(name: str) -> None:
+    kind, raw = BODIES[name]
+    assert len(raw) <= MOST
+
+    def run() -> None:
+        with suppress(Problem):
+            read_body(kind, raw, Limits().items)
+
+    assert cost(run) <= TIMES * cost(lambda: json.loads(NUMBERS))
+
+
+def test_large_bodies_are_parsed_beside_the_event_loop() -> None:
+    async def go() -> None:
+        loop = threading.current_thread()
+        assert await parse(100, threading.current_thread) is loop
+        assert await parse(MOST, threading.current_thread) is not loop
+
+    asyncio.run(go())
