@@ -186,9 +186,9 @@ test-browser: $(VENV_BROWSER)/.stamp ## Drive the console, and the site that mak
 	$(VENV_BROWSER)/bin/python -m pytest tests/browser $(PYTEST_ARGS)
 
 .PHONY: test-fuzz
-test-fuzz: $(VENV_FUZZ)/.stamp ## Requests that are wrong somewhere (REQUESTS=1000000), and Schemathesis, in .venv-fuzz (UCSEARCH_FUZZ=1000)
+test-fuzz: $(VENV_FUZZ)/.stamp ## Requests that are wrong somewhere (REQUESTS=1000000), Schemathesis (UCSEARCH_FUZZ=1000), a generated client
 	UCSEARCH_FUZZ_REQUESTS=$(or $(REQUESTS),20000) $(VENV_FUZZ)/bin/python -m pytest -s -m slow tests/service/test_fuzz.py \
-		tests/slow/test_fuzz_service.py $(PYTEST_ARGS)
+		tests/slow/test_fuzz_service.py tests/slow/test_generated_client.py $(PYTEST_ARGS)
 
 .PHONY: test-spark
 test-spark: $(VENV_SPARK)/.stamp ## Decide on Spark's local cluster, an executor killed, in .venv-spark (needs Java 17 or 21)

@@ -32,7 +32,7 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["decisions"])
 _TAG = {"ETag": {"description": "digest of the record", "required": True, "schema": {"type": "string"}}}
-Before = Annotated[int | None, Query(ge=1, le=2**53)]
+Before = Annotated[int | None, Query(ge=1, le=2**53 - 1)]
 Deciding = Annotated[Keyed[DecideBody], Depends(keyed_body(DecideBody, as_agent, many=True))]
 
 

@@ -21,8 +21,8 @@ from ucsearch.service.storage import log_view
 __all__ = ["exported", "router"]
 
 router = APIRouter(tags=["plans and log"])
-First = Annotated[int, Query(ge=1, le=2**53, alias="from")]
-Last = Annotated[int | None, Query(ge=1, le=2**53, alias="to")]
+First = Annotated[int, Query(ge=1, le=2**53 - 1, alias="from")]
+Last = Annotated[int | None, Query(ge=1, le=2**53 - 1, alias="to")]
 
 
 @router.get("/plans", summary="All plans")
