@@ -1,5 +1,5 @@
-"""The root file system that `deploy/Dockerfile` describes, built with its own commands in a folder: there is no Docker where
-these tests run."""
+"""The root file system that `deploy/Dockerfile` describes, built with its own commands in a folder: there is no Docker
+where these tests run."""
 
 from __future__ import annotations
 
