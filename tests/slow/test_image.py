@@ -74,6 +74,8 @@ class Image:
                 ignored = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(ROOT / source, to, dirs_exist_ok=True, ignore=ignored)
             else:
+                if target.endswith("/"):
+                    to.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / source, to)
             for path in [to, *to.rglob("*")] if "--chown" in text else []:
                 os.chown(path, USER, USER)
