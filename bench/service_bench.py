@@ -1,8 +1,8 @@
 """The decision service under load: `make bench-service`, or `python -m bench.service_bench --seconds 60`.
 
 A service is a process of its own; the client is this one, with plain sockets. Everything is measured beside a null
-endpoint (`/healthz`) in the same run, over SQLite and, where it is installed, PostgreSQL. Processor time is of service
-and client together, because both share the machine.
+endpoint (`/healthz` of the admin port) in the same run, over SQLite and, where it is installed, PostgreSQL. Processor
+time is of service and client together, because both share the machine.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import resource
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MEMBERS, STEPS, CLIENTS = 50, 14, 64
 LOOKS = (
     "/v1/decisions", "/v1/decisions?plan=orders", "/v1/decisions?outcome=HOLD", "/v1/decisions?kind=refusal",
-    "/v1/series/S1", "/v1/plans", "/v1/plans", "/v1/monitors", "/v1/log", "/v1/log/checkpoint", "/metrics", "/readyz",
+    "/v1/series/S1", "/v1/plans", "/v1/plans", "/v1/monitors", "/v1/log", "/v1/log/checkpoint",
 )  # fmt: skip
 PLAN = """
 units = "pieces"
@@ -97,11 +98,14 @@ class Service:
         write_tokens(self.folder / "tokens.toml")
         self.token = TokenBook(self.folder / "tokens.toml").add("bench", "agent")
         command = [sys.executable, "-c", "from ucsearch.cli.main import main; main()", "service"]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.admin_port = int(free.getsockname()[1])
         # As the documents have it, `check` compiles. A service that compiles keeps the memory of the compiler.
         subprocess.run([*command, "check", str(self.folder)], capture_output=True, check=False, cwd=ROOT)
         started = time.perf_counter()
+        binds = ["--bind", "127.0.0.1:0", "--admin-bind", f"127.0.0.1:{self.admin_port}"]
         self.process = subprocess.Popen(
-            [*command, "run", str(self.folder), "--bind", "127.0.0.1:0"],
+            [*command, "run", str(self.folder), *binds],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -190,7 +194,8 @@ async def closed_loop(load: Load, seconds: float, clients: int, count: int = 1) 
 def open_loop(load: Load, seconds: float, rate: float, null: bool = False) -> dict[str, Any]:
     """Requests at their times, whether the ones before are answered or not; latency counts from the time meant."""
     before = load.service.cpu_s()
-    found = OpenLoop(load.service.port, lambda n: load.null if null else load.request(n)).run(seconds, rate)
+    port = load.service.admin_port if null else load.service.port
+    found = OpenLoop(port, lambda n: load.null if null else load.request(n)).run(seconds, rate)
     return {**found, "service_cpu_s": load.service.cpu_s() - before}
 
 
