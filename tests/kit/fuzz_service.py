@@ -185,6 +185,7 @@ class Client:
         self.selector = selectors.DefaultSelector()
         self.rng = random.Random(out.seed)
         self.twins: deque[Sent] = deque(maxlen=64)
+        self.late: Sent | None = None  # the first of the next burst
 
     def run(self, requests: int) -> None:
         wires = [self._opened() for _ in range(min(WIRES, requests))]
@@ -234,7 +235,11 @@ class Client:
             return
         burst, size, most = [], 0, min(self.rng.choice(BURSTS), requests - self.out.sent)
         while len(burst) < most and size < BURST_BYTES and not (burst and burst[-1].ends):
-            sent = self.twins.popleft() if self.twins else self.drawer.draw(self.out.sent)
+            sent = self.late or (self.twins.popleft() if self.twins else self.drawer.draw(self.out.sent))
+            self.late = None
+            if burst and sent.ends:  # what ends a connection takes those before it along: it is sent alone
+                self.late = sent
+                break
             self.out.sent += 1
             if sent.what and sent.repeats is None and self.rng.random() < 0.01:
                 self.twins.append(

@@ -35,7 +35,7 @@ class Image:
         self.folder = folder
         text = re.sub(r"\\\n\s*", " ", re.sub(r"^\s*#.*\n", "", (ROOT / "deploy/Dockerfile").read_text(), flags=re.M))
         self.stages = [stage.splitlines() for stage in re.split(r"^FROM .*\n", text, flags=re.M)[1:]]
-        self.env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(folder / "tmp")}
+        self.env = {"PATH": f"{_python().parent}:/usr/bin:/bin", "HOME": str(folder / "tmp")}
         for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE"):
             self.env |= {name: os.environ[name]} if name in os.environ else {}
 
@@ -81,6 +81,7 @@ class Image:
                 os.chown(path, USER, USER)
 
     def do_run(self, text: str) -> None:
+        text = text.replace("python -m venv", "python3 -m venv")  # the name of the system's own
         # The user of the image has only a number here.
         done = self.call(["sh", "-c", self.inside(re.sub(r"groupadd .*?useradd .*? && ", "", text))])
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
@@ -95,6 +96,18 @@ class Image:
         """The last JSON list behind a word."""
         found = [x for x in self.stages[-1] if x.strip().startswith(name)][-1]
         return [self.inside(part) for part in json.loads(found[found.index("[") :])]
+
+
+def _python() -> Path:
+    """One that the image's user may run too."""
+    for name in (getattr(sys, "_base_executable", sys.executable), "/usr/bin/python3"):
+        script = "import ensurepip, sys; assert sys.version_info >= (3, 11)"
+        done = subprocess.run(
+            [name, "-c", script], user=USER, group=USER, extra_groups=[], cwd="/", capture_output=True, check=False
+        )
+        if done.returncode == 0:
+            return Path(name)
+    pytest.skip("there is no Python with ensurepip that others may run")
 
 
 @pytest.fixture(scope="module")
