@@ -14,6 +14,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +103,12 @@ def _python() -> Path:
     """One that the image's user may run too."""
     for name in (getattr(sys, "_base_executable", sys.executable), "/usr/bin/python3"):
         script = "import ensurepip, sys; assert sys.version_info >= (3, 11)"
-        done = subprocess.run(
-            [name, "-c", script], user=USER, group=USER, extra_groups=[], cwd="/", capture_output=True, check=False
-        )
-        if done.returncode == 0:
-            return Path(name)
+        with suppress(PermissionError):
+            done = subprocess.run(
+                [name, "-c", script], user=USER, group=USER, extra_groups=[], cwd="/", capture_output=True, check=False
+            )
+            if done.returncode == 0:
+                return Path(name)
     pytest.skip("there is no Python with ensurepip that others may run")
 
 
