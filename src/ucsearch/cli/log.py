@@ -12,6 +12,7 @@ from ucsearch.cli.log_words import (
     CHAIN_FIELDS,
     Known,
     confirmed,
+    file_of,
     files_of,
     known_checkpoint,
     named_task,
@@ -43,7 +44,8 @@ class Format(StrEnum):
 
 LEAST_WHY = 3  # characters of a reason
 LogOption = Annotated[
-    Path | None, typer.Option("--log", "-l", help="The log's file; else as this folder's settings say.")
+    str | None,
+    typer.Option("--log", "-l", help="The log's file, or postgresql://...; else as this folder's settings say."),
 ]
 CheckpointOption = Annotated[
     Path | None, typer.Option("--checkpoint", "-c", help="A file written by `log checkpoint`.")
@@ -176,8 +178,8 @@ def export(
 
     Exit codes: 0 written, 2 no usable log, or OUT cannot be written.
     """
-    log = _log(log)
-    with writing({"OUT": out}, {"--log": log}), opened(log) as reader:
+    place = _log(log)
+    with writing({"OUT": out}, {"--log": file_of(place)}), opened(place) as reader:
         if segments:
             from ucsearch.scale.segments.reader import export_records
 
@@ -212,15 +214,15 @@ def checkpoint(
     from ucsearch.records.files import whole_file
     from ucsearch.records.notes import Signer, checkpoint_text, make_key
 
-    log = _log(log)
+    place = _log(log)
     if new_key is not None:
         if key is None:
             raise typer.BadParameter("--new-key needs --key, the file for the private key")
         made = {"OUT": out, "--key": key, "its public half": key.with_name(f"{key.name}.pub")}
-        with writing(made, {"--log": log}):
+        with writing(made, {"--log": file_of(place)}):
             public = make_key(key, new_key)
         typer.echo(f"private key in {key}, public key in {key}.pub:\n{public}")
-    with writing({"OUT": out}, {"--log": log, "--key": key}), opened(log) as reader:
+    with writing({"OUT": out}, {"--log": file_of(place), "--key": key}), opened(place) as reader:
         signer = None if key is None else Signer(key)
         before = (
             known_checkpoint(out, None if signer is None else signer.verifier, either=True) if out.exists() else None
@@ -394,7 +396,7 @@ def _check_words(who: str, why: str) -> None:
             raise InputError(name, repr(text), expected)
 
 
-def _log(log: Path | None) -> Path:
-    """The log named by --log, else by this folder's settings."""
+def _log(place: str | None) -> str:
+    """The file or the database named by --log, else the file named by this folder's settings."""
     with reported():
-        return log_of(log, None if log is not None else some_settings(None))
+        return str(log_of(None, some_settings(None))) if place is None else place

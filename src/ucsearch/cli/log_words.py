@@ -20,6 +20,7 @@ __all__ = [
     "CHAIN_FIELDS",
     "Known",
     "confirmed",
+    "file_of",
     "files_of",
     "known_checkpoint",
     "named_task",
@@ -138,17 +139,25 @@ def segments_of(reader: AuditReader, derive: int, repacked: bool, task: str | No
 
 def files_of(reader: AuditReader) -> str:
     """The files of a log that was rotated, in words."""
-    files = reader.files
+    files = reader.files if len(reader.stores) > 1 else ()
     if len(files) < 2:
         return ""
     return f"; {len(files)} files that follow each other: {', '.join(path.name for path in files)}"
 
 
-@contextmanager
-def opened(path: Path, *, single: bool = False) -> Iterator[AuditReader]:
-    from ucsearch.records import AuditReader
+def file_of(place: str) -> Path | None:
+    """The file of a log; None where it is in a database."""
+    from ucsearch.records.postgres import is_postgres
 
-    with reported(), AuditReader(path, single=single) as reader:
+    return None if is_postgres(place) else Path(place)
+
+
+@contextmanager
+def opened(place: Path | str, *, single: bool = False) -> Iterator[AuditReader]:
+    """A log in a file or a database."""
+    from ucsearch.records.address import open_reader
+
+    with reported(), open_reader(place, single=single) as reader:
         yield reader
 
 
