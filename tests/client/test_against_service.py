@@ -98,7 +98,7 @@ def test_remote_override_sees_what_stands(site: Any) -> None:
             env={"UCSEARCH_TOKEN": tokens["operator"]},
         )  # fmt: skip
         assert done.exit_code == 0, done.output
-        assert f"what counts now is {action}" in done.output
+        assert f"{action} is now in force" in done.output
 
 
 def test_what_the_rules_refuse_is_recorded_by_force_and_marked(site: Any) -> None:
@@ -150,7 +150,7 @@ def test_remote_override_with_the_same_key_is_done_once(site: Any) -> None:
             action, key, counts = word[:2], word[2], word[3:]
             done = override(action, key)
             assert done.exit_code == 0, done.output
-            assert f"what counts now is {counts}" in done.output
+            assert f"{counts} is now in force" in done.output
         assert len(agent.series("again")["overrides"]) == 2
         done = override("96", "a")  # another command
         assert (done.exit_code, "another body" in done.output) == (2, True)

@@ -736,7 +736,7 @@ def test_remote_override_and_outcomes(remote: Any, tmp_path: Path) -> None:
     view = {"newest": {"id": "a" * 64}, "effective": -5.0, "effective_label": "discharge 5"}
     service = Service((200, view), (201, {}), (200, view))
     text = remote(service, "override", "SKU 1", "-5", "--why", "a storm comes")
-    assert "what counts now is -5.0 discharge 5" in text
+    assert "discharge 5 is now in force" in text
     assert json.loads(service.seen[1].content) == {"action": -5.0, "why": "a storm comes", "expects": "a" * 64}
     assert "an action, or --withdraw" in remote(Service(), "override", "SKU", "--why", "none", code=2)
     path = tmp_path / "out.csv"

@@ -138,9 +138,10 @@ def override(
         taken: float | str | None = None if action is None else _action(action)
         _override(client, seen, taken, why, force, key)
         found = client.series(series, plan)
-        label = found.get("effective_label") or ""
-        counts = "nothing" if found["effective"] is None else f"{found['effective']} {label}".strip()
-        typer.echo(f"{series}: what counts now is {counts}")
+        if found["effective"] is None:
+            typer.echo(f"{series}: nothing is in force now; a person has to decide")
+        else:
+            typer.echo(f"{series}: {found.get('effective_label') or found['effective']} is now in force")
 
 
 @remote_app.command()
