@@ -23,10 +23,10 @@ from ucsearch.planner.files.table import Problem, open_table
 from ucsearch.planner.history import prepare, why_not_replayed
 from ucsearch.planner.settings import Settings
 from ucsearch.replay.choosers import Certified, Deterministic
-from ucsearch.replay.foresight import foreseen
 from ucsearch.replay.panel import Panel, SharedPanel, Stretch
 from ucsearch.replay.roster import Budget, Entry, ordering_rules, practitioners
 from ucsearch.replay.walk import Chooser, Seen, Walk, parts_of, walk
+from ucsearch.tasks.inventory.foresight import foreseen
 from ucsearch.trace import Trace
 
 __all__ = ["CLASSICS", "PLANNED", "POLICY", "RULE", "History", "Replay", "effort_of", "read_histories"]

@@ -244,7 +244,7 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
     if s.discharge_left < NO_LIMIT:
         slack = slack_of(p) * (table.shape[0] - 2.0)
         for c in range(1, count):
-            first = c * (parts + 1)
+            first = floor(float(c) * (parts + 1.0))  # of floats: whole numbers could outgrow 64 bits
             price = table[table.shape[0] - 1, first]
             best = min(best, table[h, first + at] + price * (s.discharge_left + slack))
     return float(best + SAFETY * (1.0 + abs(best)))

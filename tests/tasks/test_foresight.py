@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ucsearch.replay.foresight import Foreseen, foreseen
 from ucsearch.tasks import LeadTimeInventory
+from ucsearch.tasks.inventory.foresight import Foreseen, foreseen
 
 CASES: dict[str, dict[str, Any]] = {
     "plain": dict(lead_time=1),
