@@ -11,8 +11,8 @@ import pytest
 import ucsearch as uc
 from ucsearch.certificate.members.dual import admissible_weights, rounding_is_small
 from ucsearch.errors import InputError
-from ucsearch.planner.decide.states import rounded_up
 from ucsearch.tasks import LeadTimeInventory
+from ucsearch.tasks.inventory.offered import rounded_up
 from ucsearch.tasks.inventory.rules import ordered
 from ucsearch.trace.members import pmf_quantile
 

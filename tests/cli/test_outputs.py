@@ -50,6 +50,7 @@ READS = {
 ADDS_TO = {  # logs
     "allocate": ("log",),
     "override": ("log",),
+    "log erase": ("log",),
     "log rotate": ("log",),
     "job plan": ("log",),
 }
@@ -127,7 +128,7 @@ def paths_of(command: str) -> dict[str, Any]:
     found = {}
     for name, hint in hints.items():
         kinds = typing.get_args(hint)[:1] if typing.get_origin(hint) is typing.Annotated else (hint,)
-        if any(kind is Path or Path in typing.get_args(kind) for kind in kinds):
+        if name == "log" or any(kind is Path or Path in typing.get_args(kind) for kind in kinds):
             info = next(x for x in hint.__metadata__ if isinstance(x, typer.models.ParameterInfo))
             found[name] = info
     return found

@@ -190,9 +190,12 @@ def test_a_file_means_the_same_to_the_service_and_to_decide(tmp_path: Path) -> N
         assert (done.exit_code, "one day between them" in done.output) == (2, True), done.output
     write(0)
     log = tmp_path / "own.db"
-    given = ["-f", str(f), "-s", str(s), "-o", str(tmp_path / "o.csv"), "-l", str(log)]
-    given += ["--max-age", "9999"]
-    done = CliRunner().invoke(app, ["decide", str(tmp_path / "orders.toml"), *given])
+    files = {"forecasts": f, "states": s, "decisions": tmp_path / "o.csv", "log": log}
+    given = [word for name, path in files.items() for word in ("--set", f"files.{name}={path}")]
+    given += ["--now", "2024-05-21T00:00:00Z"]
+    done = CliRunner().invoke(
+        app, ["decide", "-c", str(tmp_path / "orders.toml"), *given, "--now", "2024-05-21T00:00:00Z"]
+    )
     assert done.exit_code == 0, done.output
 
     def told(path: Path) -> dict[str, Any]:

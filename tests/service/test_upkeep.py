@@ -192,7 +192,7 @@ def test_a_password_in_an_address_is_shown_to_nobody(tmp_path: Path, secret: str
         ("log", "copy", address, tmp_path / "b.db"), ("log", "copy", tmp_path / "a.db", address),
         ("log", "verify", "--log", address), ("log", "rotate", address, "--why", "a test"),
         ("log", "backup", address, tmp_path / "b.db"), ("log", "restore", tmp_path / "a.db", address),
-        ("monitor", address), ("service", "check", tmp_path, "--store", address),
+        ("monitor", "--log", address), ("service", "check", tmp_path, "--store", address),
         ("service", "check", tmp_path, "--store", address.title()),
         ("service", "check", tmp_path, "--store", address.replace("//", "/")),
         ("service", "backup", tmp_path, tmp_path / "b.db", "--store", address),
@@ -306,7 +306,8 @@ def test_who_may_not_look_into_a_folder_is_told_so(open_folder: Path) -> None:
         return [
             ("service", "backup", folder, copy), ("log", "rotate", folder / LOG, "--why", "a test"),
             ("log", "verify", "--log", folder / LOG),
-            ("log", "copy", folder / LOG, copy), ("log", "backup", folder / LOG, copy), ("monitor", folder / LOG),
+            ("log", "copy", folder / LOG, copy), ("log", "backup", folder / LOG, copy),
+            ("monitor", "--log", folder / LOG),
         ]  # fmt: skip
 
     # Imported while root may read it all.

@@ -132,7 +132,8 @@ def evaluate(
 
 
 def _replaced(suite: Suite, families: Mapping[str, str | Path]) -> dict[str, Path]:
-    known = getattr(suite.settings, "families", ())
+    families_of = getattr(suite.settings, "families", ())
+    known = [store for stores in families_of.values() for store in stores] if suite.kind == "truck" else families_of
     for name in families:
         if suite.kind not in ("walkforward", "truck") or name not in known:
             raise InputError("--family", repr(name), f"a family of {suite.name}: {', '.join(known) or 'it has none'}")

@@ -66,7 +66,7 @@ def offered_sizes(config: LeadTimeInventory, trace: Trace, params: Any, sizes: A
         grid = np.sort(np.concatenate([grid, covers], axis=1), axis=1)
     step = sizes.round_to
     if step > 0.0:  # whole multiples; what is one already, but for rounding, stays
-        grid = np.ceil(grid / step - 1e-9) * step + 0.0
+        grid = rounded_up(grid, step)
     actions, grid = in_packs(grid, params)
     return params._replace(**columns | {"grid": grid}), actions
 
@@ -96,6 +96,11 @@ def _covering(config: LeadTimeInventory, trace: Trace, p: Any, sizes: Any) -> Fl
     return out
 
 
+def rounded_up(quantities: Floats, unit: Any) -> Floats:
+    """The least multiples of `unit` that are not below; a rounding error above a multiple does not count."""
+    return np.asarray(np.ceil(quantities / unit - 1e-9) * unit + 0.0)
+
+
 def _packed(p: Any) -> bool:
     if type(p.by_level) is type(p.minimum_order) is type(p.case_pack) is float:  # the same for all series
         return p.by_level == 0.0 and p.minimum_order + p.case_pack != 0.0
@@ -111,4 +116,4 @@ def in_packs(grid: Floats, p: Any) -> tuple[Floats, Floats]:
     least, pack = (np.reshape(np.asarray(x, dtype=np.float64), (-1, 1)) for x in (p.minimum_order, p.case_pack))
     out = np.where(grid > 0.0, np.maximum(grid, least), 0.0)
     size = np.where(pack > 0.0, pack, 1.0)
-    return distinct(np.where((pack > 0.0) & (out > 0.0), np.ceil(out / size - 1e-9) * size, out))
+    return distinct(np.where((pack > 0.0) & (out > 0.0), rounded_up(out, size), out))
