@@ -132,7 +132,7 @@ def evaluate(
 
 
 def _replaced(suite: Suite, families: Mapping[str, str | Path]) -> dict[str, Path]:
-    families_of = getattr(suite.settings, "families", ())
+    families_of: Any = getattr(suite.settings, "families", ())
     known = [store for stores in families_of.values() for store in stores] if suite.kind == "truck" else families_of
     for name in families:
         if suite.kind not in ("walkforward", "truck") or name not in known:
