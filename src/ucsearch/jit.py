@@ -37,13 +37,13 @@ from numba.core.dispatcher import Dispatcher
 
 from ucsearch.cachedir import cache_dir, file_lock
 
-__all__ = ["compiled", "own_names"]
+__all__ = ["FOLDER", "Files", "OnDisk", "compiled", "own_names"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _log = logging.getLogger("ucsearch")
 _NAMES = 47  # bits of the number that a process' names begin with
-_FOLDER = "functions"  # within the folder for compiled code
+FOLDER = "functions"  # within the folder for compiled code
 _DIGITS = 24  # of the digest in a file's name
 
 
@@ -62,17 +62,17 @@ def compiled(function: Function) -> Function:
     inf or nan as in NumPy. Kept on disk."""
     made: Any = njit(nogil=True, error_model="numpy")(function)
     if isinstance(made, Dispatcher):  # else NUMBA_DISABLE_JIT is set
-        made._cache = _OnDisk(function)
+        made._cache = OnDisk(lambda: _files_of(function), function.__qualname__)
         made._compiler.compile = _told(made._compiler.compile)  # asked only where nothing is on disk
     return cast(Function, made)
 
 
-class _OnDisk(NullCache):
-    """Where a function's machine code is kept; looked for at its first call, when all that it uses is there."""
+class OnDisk(NullCache):
+    """Where machine code is kept; looked for at a function's first call, when all that it uses is there."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._found: _Files | None = None
+    def __init__(self, files: Callable[[], Files | None], name: str) -> None:
+        self._make, self._name = files, name
+        self._found: Files | None = None
         self._asked = False
 
     @property
@@ -80,12 +80,10 @@ class _OnDisk(NullCache):
         files = self._files()
         return None if files is None else files.cache_path
 
-    def _files(self) -> _Files | None:
+    def _files(self) -> Files | None:
         if not self._asked:
             self._asked = True
-            folder = cache_dir()
-            if folder is not None:
-                self._found = _Files(self._function, folder)
+            self._found = self._make()
         return self._found
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -93,10 +91,10 @@ class _OnDisk(NullCache):
         if files is None:
             return None
         try:
-            with file_lock(files.folder, _FOLDER):
+            with file_lock(files.folder, FOLDER):
                 return files.load_overload(sig, target_context)
         except Exception as error:  # damaged: it is compiled again, and written over
-            _log.debug("machine code of %s is not read: %r", self._function.__qualname__, error)
+            _log.debug("machine code of %s is not read: %r", self._name, error)
             return None
 
     def save_overload(self, sig: Any, cres: Any) -> None:
@@ -104,10 +102,10 @@ class _OnDisk(NullCache):
         if files is None:
             return
         try:
-            with file_lock(files.folder, _FOLDER):  # two files, which belong together
+            with file_lock(files.folder, FOLDER):  # two files, which belong together
                 files.save_overload(sig, cres)
         except Exception as error:  # a full disk: the code is in memory
-            _log.debug("machine code of %s is not kept: %r", self._function.__qualname__, error)
+            _log.debug("machine code of %s is not kept: %r", self._name, error)
 
     def flush(self) -> None:
         files = self._files()
@@ -122,24 +120,34 @@ class _Kept(CompileResultCacheImpl):
         self._lineno = function.__code__.co_firstlineno
 
 
-class _Files(Cache):
-    """Numba's cache in our own folder."""
+class Files(Cache):
+    """Numba's cache in our own folder, under a name and a stamp of ours."""
 
-    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+    def __init__(self, function: Callable[..., Any], folder: Path, name: str, stamp: str) -> None:
         self.folder = folder
         self._name, self._py_func = repr(function), function
         self._impl = _Kept(function)
-        place = folder / _FOLDER
+        place = folder / FOLDER
         place.mkdir(mode=0o700, exist_ok=True)
         self._cache_path = str(place)
-        stamp = _stamp(function)
-        tag = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}.{stamp[:_DIGITS]}"
-        self._cache_file = IndexDataCacheFile(self._cache_path, tag, stamp)
+        self._cache_file = IndexDataCacheFile(self._cache_path, name, stamp)
         self.enable()
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return sig, codegen.magic_tuple()  # the stamp knows the code, and what it captures
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         if self._impl.check_cachable(data):
             self._cache_file.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
+
+
+def _files_of(function: Callable[..., Any]) -> Files | None:
+    folder = cache_dir()
+    if folder is None:
+        return None
+    stamp = _stamp(function)
+    name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}.{stamp[:_DIGITS]}"
+    return Files(function, folder, name, stamp)
 
 
 def _stamp(function: Callable[..., Any]) -> str:

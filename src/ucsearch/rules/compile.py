@@ -70,6 +70,11 @@ class Compiler:
             refuse(self.task, self.layout, (role,))
         return self._compiled(plain)
 
+    def helper(self, function: Function) -> Function:
+        """A function of this package that stands in the place of a task's own."""
+        plain = plain_function(function)
+        return self._compiled(plain) if self.jit.compiles else plain
+
     def _compiled(self, function: types.FunctionType) -> Function:
         made = self._made.get(id(function))
         if made is None:

@@ -20,7 +20,7 @@ from ucsearch.cachedir import cache_dir, file_lock
 from ucsearch.engine.compiled.cache import forget_kernel, is_cached, kernel_name, load_kernel
 from ucsearch.engine.compiled.quick import load_machine_code
 
-__all__ = ["LOCK", "Loaded", "load_or_compile"]
+__all__ = ["LOCK", "Loaded", "load_or_compile", "said", "uncollected"]
 
 LOCK = threading.RLock()  # numba compiles one function at a time anyway; a half-made kernel is never seen
 _log = logging.getLogger("ucsearch")
@@ -54,9 +54,9 @@ def load_or_compile(
         found = _loaded.get(name) if name else None
         if found is not None:
             return found
-        with file_lock(cache_dir() if name else None, name.rpartition("_")[2][:_LOCKS]), _uncollected():
+        with file_lock(cache_dir() if name else None, name.rpartition("_")[2][:_LOCKS]), uncollected():
             cached = text is not None and is_cached(text)
-            with _said(what, cached):
+            with said(what, cached):
                 try:
                     made = _make(text, in_memory, warm, _ways(), cached)
                 except Exception as error:
@@ -71,7 +71,7 @@ def load_or_compile(
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Without garbage collections: importing numba and compiling make so many objects that stay, that looking through
     them again and again takes a tenth of the time."""
     collects = gc.isenabled()
@@ -146,7 +146,7 @@ def _make(
 
 
 @contextlib.contextmanager
-def _said(what: str, cached: bool) -> Iterator[None]:
+def said(what: str, cached: bool) -> Iterator[None]:
     """Words around what takes long; loading from disk takes some tens of milliseconds and is not worth a line."""
     if cached:
         yield

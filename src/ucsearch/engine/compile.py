@@ -1,0 +1,202 @@
+"""Kernels in memory: loaded or compiled by one thread of one process at a time, shared by what they are made of.
+
+A kernel's name is a digest of the kernels' own files, of the rules' code and all that it captures, and of the shapes.
+So machine code of other rules, or of another version of this package, is never taken for this one's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import logging
+import platform
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucsearch.cachedir import cache_dir, file_lock
+from ucsearch.engine.compiled.loading import LOCK, said, uncollected
+from ucsearch.engine.kernels import rules
+from ucsearch.engine.kernels.jit import Numba, Plain
+from ucsearch.layout import Layout
+from ucsearch.rules.dialect import Refused
+from ucsearch.rules.source import Unreadable, function_of
+from ucsearch.task import Task
+
+__all__ = ["Kernel", "Kind", "is_on_disk", "load", "name_of", "plain"]
+
+_log = logging.getLogger("ucsearch")
+_LOCKS = 2  # hex digits: kernels whose names begin alike share a lock file
+_FOLDER = "functions"  # as in ucsearch.jit
+# What machine code of a kernel is made of, beside the task's rules.
+_OURS = ("engine/kernels", "engine/numba_tricks.py", "engine/arrays.py", "engine/status.py", "policies.py",
+         "rules/compile.py", "rules/checked_math.py", "spreads.py")  # fmt: skip
+
+Entry = Callable[..., Any]
+
+
+class Kind(NamedTuple):
+    """Which kernel: the module that has its `build(rules, shape, jit)`, and what it is for."""
+
+    module: str
+    mode: int
+    use_bound: bool
+    pasted: bool = False  # rules become part of each caller
+
+
+class Kernel:
+    """A kernel that is ready to be called. It is in memory as long as somebody holds this."""
+
+    def __init__(self, call: Entry) -> None:
+        self.call = call
+
+
+_loaded: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+
+
+def load(task: Task, layout: Layout, kind: Kind, warm: Callable[[Entry], None], what: str) -> Kernel:
+    """The kernel, from memory, from disk or compiled; `warm` calls it with no windows, which makes its machine code.
+    Raises `rules.dialect.Refused` where the task's rules do not compile, and whatever numba raises."""
+    with LOCK:
+        name = name_of(task, layout, kind)
+        found = _loaded.get(name)
+        if found is not None:
+            return found
+        folder = cache_dir()
+        with file_lock(folder, name[:_LOCKS]), uncollected(), said(what, is_on_disk(name)):
+            try:
+                made = _made(task, layout, kind, warm, name, folder, whole=False)
+            except (Refused, Unreadable):
+                raise
+            except Exception as error:
+                # An inside of numba that has changed, or damaged machine code: once more, as numba does it.
+                _log.debug("compiling %s as a whole after %r", what, error)
+                made = _made(task, layout, kind, warm, name, None, whole=True)
+        _loaded[name] = made
+        return made
+
+
+def plain(task: Task, layout: Layout, kind: Kind) -> Entry:
+    """The same functions as Python: for debuggers and tests."""
+    return _built(task, layout, kind, Plain())
+
+
+def _built(task: Task, layout: Layout, kind: Kind, jit: Any) -> Entry:
+    asked, shape = rules.build(task, layout, kind.mode, kind.use_bound, jit)
+    made: Entry = import_module(kind.module).build(asked, shape, jit)
+    return made
+
+
+def _made(
+    task: Task, layout: Layout, kind: Kind, warm: Callable[[Entry], None], name: str, folder: Path | None, whole: bool
+) -> Kernel:
+    import ucsearch.jit as disk  # names of what is compiled are this process' own from here on
+
+    entry: Any = _built(task, layout, kind, Numba(whole, kind.pasted))
+    if folder is not None and hasattr(entry, "py_func"):  # else NUMBA_DISABLE_JIT is set
+        entry._cache = disk.OnDisk(lambda: disk.Files(entry.py_func, folder, _file(name), name), name)
+    warm(entry)
+    return Kernel(entry)
+
+
+def _file(name: str) -> str:
+    return f"kernel.{name[:32]}"
+
+
+def is_on_disk(name: str) -> bool:
+    """Whether loading a kernel means reading machine code rather than compiling."""
+    folder = cache_dir()
+    return folder is not None and (folder / _FOLDER / f"{_file(name)}.nbi").exists()
+
+
+# ---- what a kernel is made of
+
+
+def name_of(task: Task, layout: Layout, kind: Kind) -> str:
+    """A digest in hex. Raises `Unreadable` where a rule is no Python function."""
+    digest = hashlib.sha256(_ours(kind.module))
+    params, fill = task.params_layout, task.fill
+    roles = {role: function for role, function in task.functions().items() if role not in ("fallback", "invariant")}
+    roles |= {f"use:{name}": function for name, function in task.uses.items()}
+    if fill is not None:
+        roles |= {"fill": fill.fill, "room": fill.room}
+    rows = [(one.lengths, sorted(one.whole), one.kind._fields) for one in (layout, params) if one is not None]
+    outcome = None if task.outcome is None else task.outcome._fields
+    grids = [item.grid for item in task.followed]
+    digest.update(repr((kind, rows, outcome, grids, task.by_rest, task.by_step, sorted(task.timed))).encode())
+    seen: dict[int, Any] = {}
+    for role in sorted(roles):
+        digest.update(f"|{role}|".encode())
+        _tell(function_of(roles[role]), digest, seen)
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=32)
+def _ours(module: str) -> bytes:
+    versions = [importlib.metadata.version(package) for package in ("numba", "llvmlite", "numpy")]
+    digest = hashlib.sha256(repr((sys.version, platform.machine(), versions)).encode())
+    root = Path(__file__).parents[1]
+    paths = [path for part in _OURS for path in (sorted((root / part).glob("*.py")) or [root / part])]
+    own = import_module(module).__file__
+    for path in [*paths, Path(own or "")]:
+        digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def _tell(function: types.FunctionType, digest: Any, seen: dict[int, Any]) -> None:
+    """A function's code and what it captures, helpers included."""
+    if id(function) in seen:
+        digest.update(b"again")
+        return
+    seen[id(function)] = function
+    for code in _codes(function.__code__):
+        constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
+        digest.update(repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants)).encode())
+    digest.update(repr((function.__defaults__, function.__kwdefaults__)).encode())
+    for name, value in _captured(function):
+        digest.update(f"\0{name}=".encode())
+        _tell_value(value, digest, seen)
+
+
+def _tell_value(value: Any, digest: Any, seen: dict[int, Any]) -> None:
+    value = getattr(value, "py_func", value)
+    if isinstance(value, types.FunctionType):
+        _tell(value, digest, seen)
+    elif isinstance(value, np.ndarray):
+        digest.update(repr((value.dtype.str, value.shape)).encode() + value.tobytes())
+    elif isinstance(value, tuple):
+        digest.update(f"{type(value).__qualname__}({len(value)}".encode())
+        for item in value:
+            _tell_value(item, digest, seen)
+    elif isinstance(value, type):
+        own = [(key, one) for key, one in vars(value).items() if isinstance(one, int | float | str | tuple)]
+        digest.update(repr((value.__module__, value.__qualname__, own)).encode())
+    elif not isinstance(value, types.ModuleType):
+        digest.update(repr(value).encode())
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _codes(inner)
+
+
+def _captured(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """What the code could mean by its names: globals, of modules among them whatever is called so, and closures."""
+    names = list(dict.fromkeys(name for code in _codes(function.__code__) for name in code.co_names))
+    for name in names:
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            yield name, value
+            if isinstance(value, types.ModuleType):
+                yield from ((f"{name}.{inner}", vars(value)[inner]) for inner in names if inner in vars(value))
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield name, cell.cell_contents

@@ -1,0 +1,115 @@
+"""What kernel functions become: Python as it stands, machine code, or a GPU's.
+
+- `inner`: a function of ours. `inline`: a few lines that belong to their caller.
+- `lean`, `lean_call`: the same two, which allocate nothing: no references are counted in them. Counting is atomic and
+  would cost more than the work itself.
+- `user`: a rule, or a helper of one. A division by zero and an index past the end raise there.
+- `entry`: what is called from Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+__all__ = ["Cuda", "Numba", "Plain"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Plain:
+    """Functions stay as they are: breakpoints, coverage and tests work in them."""
+
+    compiles: ClassVar[bool] = False
+    on_device: ClassVar[bool] = False
+
+    @property
+    def ours(self) -> Plain:
+        """For functions of this package that stand in a rule's place."""
+        return self
+
+    def inner(self, function: F) -> F:
+        return function
+
+    inline = lean = lean_call = user = entry = inner
+
+
+class Numba:
+    """Machine code. `whole`: as numba does it, where its insides are others than `engine.numba_tricks` takes them for.
+    `pasted`: rules become part of each caller, for kernels that ask them in one place, millions of times."""
+
+    compiles: ClassVar[bool] = True
+    on_device: ClassVar[bool] = False
+
+    def __init__(self, whole: bool = False, pasted: bool = False, unchecked: bool = False) -> None:
+        from numba import njit
+
+        inner: dict[str, Any] = {}
+        entry: dict[str, Any] = {}
+        self._settled: Callable[[Any], Any] = lambda made: made
+        if not whole:
+            from ucsearch.engine import numba_tricks
+
+            inner, entry, self._settled = numba_tricks.INNER, numba_tricks.ENTRY, numba_tricks.for_any_number
+        self._njit = njit
+        self._whole, self._pasted = whole, pasted
+        both: dict[str, Any] = dict(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+        self._inner = {**both, "no_cpython_wrapper": True, **inner}
+        self._user = {**self._inner, **({} if unchecked else {"error_model": "python", "boundscheck": True})}
+        if pasted:
+            self._user["forceinline"] = True
+        self._entry = {**both, **entry}
+
+    @property
+    def ours(self) -> Numba:
+        """For functions of this package that stand in a rule's place: their indices are known to be right."""
+        return Numba(self._whole, self._pasted, unchecked=True)
+
+    def _made(self, function: F, options: dict[str, Any]) -> F:
+        made: F = self._settled(self._njit(**options)(function))
+        return made
+
+    def inner(self, function: F) -> F:
+        return self._made(function, self._inner)
+
+    def inline(self, function: F) -> F:
+        return self._made(function, {**self._inner, "forceinline": True})
+
+    def lean(self, function: F) -> F:
+        return self._made(function, {**self._inner, "forceinline": True, "_nrt": False})
+
+    def lean_call(self, function: F) -> F:
+        return self._made(function, {**self._inner, "_nrt": False})
+
+    def user(self, function: F) -> F:
+        return self._made(function, self._user)
+
+    def entry(self, function: F) -> F:
+        return self._made(function, self._entry)
+
+
+class Cuda:
+    """Device functions of a GPU, a thread for each window. `sizes`: what local arrays are made for."""
+
+    compiles: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
+
+    def __init__(self, **sizes: int) -> None:
+        from numba import cuda
+
+        self.cuda, self.sizes = cuda, sizes
+
+    @property
+    def ours(self) -> Cuda:
+        """For functions of this package that stand in a rule's place."""
+        return self
+
+    def inner(self, function: F) -> F:
+        made: F = self.cuda.jit(device=True)(function)
+        return made
+
+    inline = lean = lean_call = user = inner
+
+    def entry(self, function: F) -> F:
+        made: F = self.cuda.jit(function)
+        return made

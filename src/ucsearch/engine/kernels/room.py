@@ -1,0 +1,62 @@
+"""What the entries of searches begin with: room for the candidates of a node and for a bound's table, and a window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucsearch.engine.arrays import FSet, ISet
+from ucsearch.engine.kernels.rules import Rules
+from ucsearch.engine.kernels.shapes import LANES, Cand, Own, Shape, Window
+
+__all__ = ["Room", "build"]
+
+DEPTH, REACH, SPREAD, CAP = int(ISet.DEPTH), int(ISet.REACH), int(ISet.SPREAD), int(ISet.CAP)
+RISK, PRUNE_RISK, INFO_BONUS, TAIL = int(FSet.RISK), int(FSet.PRUNE_RISK), int(FSet.INFO_BONUS), int(FSet.TAIL)
+Function = Callable[..., Any]
+
+
+class Room(NamedTuple):
+    rows: Function  # (panel) -> states of a node
+    candidates: Function  # (iset, panel) -> Cand
+    forecast: Function  # (iset, panel, use_bound) -> Own
+    window: Function  # (w, iset, fset, params, panel, use_bound) -> Window
+
+
+def build(rules: Rules, k: Shape, jit: Any) -> Room:
+    MEMBERS, N, LATER = k.members, k.n, k.later
+    IN_ALL, A_STEP, A_MEMBER, BOTH = k.room
+    params_of = rules.params
+
+    @jit.inline
+    def rows_of(panel):
+        return panel.members.shape[1] if MEMBERS else 1
+
+    @jit.inline
+    def candidates(iset, panel):
+        m, J, rows = panel.actions.shape[1], panel.members.shape[1], rows_of(panel)
+        return Cand(
+            np.empty(m, np.int64), np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty((m, rows, N)),
+            np.empty((m, rows if MEMBERS else 1)), np.empty((1, rows)),
+            np.empty((1 if MEMBERS else LANES + 1, max(J, 1))), np.empty(iset[DEPTH] + 1), np.empty((1, rows)),
+        )  # fmt: skip
+
+    @jit.inline
+    def forecast(iset, panel, use_bound):
+        told = max(iset[REACH] - LATER, 1)
+        tabled = panel.members.shape[1] if use_bound and not MEMBERS else 1
+        wide = (told + 3) // 4 * 4
+        table = IN_ALL + A_STEP * told + (A_MEMBER + BOTH * told) * tabled
+        return Own(np.empty(told), np.empty((tabled, told)), np.zeros(tabled * wide + table))
+
+    @jit.inline
+    def window(w, iset, fset, params, panel, use_bound):
+        return Window(
+            w, w if panel.actions.shape[0] > 1 else 0, w if panel.weights.shape[0] > 1 else 0, iset[DEPTH], iset[REACH],
+            rows_of(panel), iset[CAP], use_bound, fset[RISK], fset[PRUNE_RISK], fset[INFO_BONUS],
+            (iset[SPREAD], fset[TAIL]), params_of(params, w if params.shape[0] > 1 else 0),
+        )  # fmt: skip
+
+    return Room(rows_of, candidates, forecast, window)

@@ -1,0 +1,170 @@
+"""All that leans on numba's insides: how a kernel's functions are compiled.
+
+Numba optimises every function by itself and makes machine code of it, then does so again with each caller. Nobody calls
+the inner functions of a kernel but the kernel: here they are lowered only, and the whole is optimised once, in the
+entry. Optimising changes no value (no fast-math, no contraction). Kernels compile without this module too, more slowly
+(`jit.Numba(whole=True)`); the two give the same bytes.
+"""
+
+# mypy: disable-error-code="no-untyped-call, attr-defined"
+# numba's insides have no types.
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import llvmlite.binding as ll
+import numba.core.types
+import numba.np.arrayobj
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.environment import lookup_environment
+from numba.core.typed_passes import IRLegalization
+from numba.np.arrayobj import fix_integer_index as _either_way
+
+__all__ = ["ENTRY", "INNER", "for_any_number"]
+
+types: Any = numba.core.types  # typed in part only
+_COUNTING = ("NRT_incref", "NRT_decref")  # numba's pass that takes needless counting out knows it by these names
+_ENVIRONMENT = "_ZN08NumbaEnv"  # how numba's symbols of environments begin
+
+
+class _Real:
+    """Stands for a code generator, with one thing changed."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class _NoEngine(_Real):
+    """As numba asks one for an inner function, which has no machine code."""
+
+    def set_env(self, name: str, env: Any) -> None:
+        """Done by the entry."""
+
+
+class _SideBySide(_Real):
+    """Takes sums which stand side by side in the text, those of several actions, in vectors: each in its own order
+    still. Level 3 of LLVM in place of level 2 makes no search faster, and takes a tenth more of its time."""
+
+    def _module_pass_manager(self, **options: Any) -> Any:
+        return self._real._module_pass_manager(**{"slp_vectorize": True, "opt": 2, **options})
+
+
+class _InnerLibrary(JITCodeLibrary):
+    @property
+    def codegen(self) -> Any:
+        return _NoEngine(self._codegen)
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    def _get_module_for_linking(self) -> Any:
+        """The module itself: nobody but callers of this function has a use for it."""
+        self._ensure_finalized()
+        if self._shared_module is None:
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == ll.Linkage.external:
+                    function.linkage = ll.Linkage.linkonce_odr
+            self._shared_module = self._final_module
+        return self._shared_module
+
+
+class _EntryLibrary(JITCodeLibrary):
+    def finalize(self) -> None:
+        self._own = {f.name for f in self._final_module.functions if not f.is_declaration}
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        # Names of other kernels in this process must not be taken for this one's, and what is not called goes.
+        for f in self._final_module.functions:
+            if not f.is_declaration and f.name not in self._own and not f.name.startswith(_COUNTING):
+                f.linkage = ll.Linkage.internal
+        real: Any = self._codegen
+        vectors: Any = _SideBySide(real)
+        self._codegen = vectors
+        try:
+            super()._optimize_final_module()
+        finally:
+            self._codegen = real
+
+    def _finalize_specific(self) -> None:
+        super()._finalize_specific()
+        for variable in self._final_module.global_variables:
+            env = lookup_environment(variable.name) if variable.name.startswith(_ENVIRONMENT) else None
+            if env is not None:
+                self.codegen.set_env(variable.name, env)
+
+
+class _Chosen(LoweringPass):
+    library: type[JITCodeLibrary]
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        if not state.flags.boundscheck:  # a function of ours: no index of it counts from the end
+            state.targetctx = copy.copy(state.targetctx)
+            state.targetctx.uc_from_start = state.func_id.unique_name
+        return False
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _ChosenInner(_Chosen):
+    _name = "ucsearch_inner_library_of_a_module"
+    library = _InnerLibrary
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _ChosenEntry(_Chosen):
+    _name = "ucsearch_entry_library_of_a_module"
+    library = _EntryLibrary
+
+
+def _pipeline(chosen: type[_Chosen]) -> type[CompilerBase]:
+    class Made(CompilerBase):
+        def define_pipelines(self) -> list[Any]:
+            passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            passes.add_pass_after(chosen, IRLegalization)
+            passes.finalize()
+            return [passes]
+
+    return Made
+
+
+def _from_start(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+    """An index below 0 counts from the end in Python, so numba looks at every index before it is used. In loops of ours
+    none is below 0; what numba compiles for a function within is left as it is."""
+    own = getattr(context, "uc_from_start", None)
+    if own is None or context.fndesc.unique_name != own:
+        return _either_way(context, builder, kind, index, size)
+    return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+
+
+def for_any_number(made: Any) -> Any:
+    """One copy of a function for numbers that are written and for those that are not: numba would compile both.
+    Constants get in when all is linked."""
+    if hasattr(made, "get_call_template"):  # else NUMBA_DISABLE_JIT is set
+        asked = made.get_call_template
+        made.get_call_template = lambda args, kws: asked(tuple(map(types.unliteral, args)), kws)
+    return made
+
+
+numba.np.arrayobj.fix_integer_index = _from_start
+INNER: dict[str, Any] = {"pipeline_class": _pipeline(_ChosenInner)}  # options of njit
+ENTRY: dict[str, Any] = {"pipeline_class": _pipeline(_ChosenEntry)}
