@@ -1,10 +1,34 @@
-"""Random shared-budget problems and their optimum by HiGHS."""
+"""Random shared-budget problems, their optimum by HiGHS, and allocations of what a log holds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import numpy as np
 
+from ucsearch.allocation.api import Allocation
 from ucsearch.allocation.problem import Problem, Resource
+from ucsearch.allocation.record import allocation_record
+from ucsearch.records.entries import Row
+
+
+def newest_decisions(rows: Iterable[Row]) -> dict[str, Row]:
+    """The newest decision of every series that has a name, in the order of their entries."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        record = row.record
+        if record.get("kind") == "decision" and record.get("series"):
+            found.pop(record["series"], None)
+            found[record["series"]] = row
+    return found
+
+
+def record_of(allocation: Allocation, rows: Sequence[Row]) -> dict[str, Any]:
+    """The record of an allocation of these decisions."""
+    ahead = any(s.horizon > 1 for s in allocation.shared)
+    traces = [row.record["inputs"]["trace"] for row in rows] if ahead else None
+    return allocation_record(allocation, rows, None, traces)
 
 
 def random_problem(seed: int, count: int, actions: int, resources: int, groups: int = 1, slack: float = 0.0) -> Problem:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from tests.allocation.kit import random_problem
+from tests.allocation.kit import newest_decisions, random_problem, record_of
 from ucsearch.allocation.branch import Split
 from ucsearch.allocation.problem import Problem
-from ucsearch.allocation.record import allocation_record, newest_decisions, write_allocation
+from ucsearch.allocation.record import write_allocation
 from ucsearch.allocation.result import evaluate
 from ucsearch.decision import Filing
 from ucsearch.records.canonical import seal
@@ -155,7 +155,7 @@ def judged(logged: tuple[Path, uc.Allocation], tmp_path_factory: pytest.TempPath
         rows = newest_decisions(log)
         before = log.count()
         for name, forge in FORGERIES.items():
-            record = json.loads(json.dumps(allocation_record(logged[1], [rows[n] for n in NAMES])))
+            record = json.loads(json.dumps(record_of(logged[1], [rows[n] for n in NAMES])))
             del record["id"]
             if name == "no tree":
                 del record["tree"]

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from tests.allocation.kit import newest_decisions, record_of
 from ucsearch.allocation.api import Terms, allocate_cases
-from ucsearch.allocation.record import allocation_record, newest_decisions, recorded_case, write_allocation
+from ucsearch.allocation.record import recorded_case, write_allocation
 from ucsearch.decision import Filing
 from ucsearch.records.canonical import seal
 from ucsearch.tasks import LeadTimeInventory
@@ -125,7 +126,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         found = allocate_cases(cases, shared, Terms(serve="best", gap_share=0.0))
         assert not found.passed
         for forge in FORGERIES.values():
-            record = json.loads(json.dumps(allocation_record(found, [rows[c.series] for c in cases])))
+            record = json.loads(json.dumps(record_of(found, [rows[c.series] for c in cases])))
             del record["id"]
             forge(record)
             log.append(seal(record))

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.allocation.record import allocation_record, newest_decisions, write_allocation
+from tests.allocation.kit import newest_decisions, record_of
+from ucsearch.allocation.record import write_allocation
 from ucsearch.allocation.shared import Shared
 from ucsearch.decision import Filing
 from ucsearch.records.arrays import blob_id, decode_array, encode_array
@@ -90,7 +91,7 @@ def test_later_limits_that_cannot_be_kept_are_derived_again(tmp_path: Path) -> N
             found = uc.allocate(panel, shared, series=NAMES[:3], gap_limit=0.0, gap_share=0.0)
             write_allocation(found, log, rows)
             told.append(found.reason.value)
-            record = allocation_record(found, own)
+            record = record_of(found, own)
             if found.served:
                 continue
             other = {"budget_infeasible": "allocation_gap", "allocation_gap": "budget_infeasible"}[found.reason.value]
@@ -153,7 +154,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         rows = newest_decisions(log)
         write_allocation(found, log, rows)  # with the paths, to which the forgeries refer
         for forge in FORGERIES.values():
-            record = json.loads(json.dumps(allocation_record(found, [rows[n] for n in NAMES])))
+            record = json.loads(json.dumps(record_of(found, [rows[n] for n in NAMES])))
             del record["id"]
             forge(record)
             log.append(seal(record))
@@ -184,7 +185,7 @@ def test_forged_paths_are_found(logged: tuple[Path, uc.DecisionPanel], change: s
     assert (decode_array(data) == choices).all()
     with uc.AuditLog(path) as log:
         rows = newest_decisions(log)
-        record = json.loads(json.dumps(allocation_record(found, [rows[n] for n in NAMES])))
+        record = json.loads(json.dumps(record_of(found, [rows[n] for n in NAMES])))
         del record["id"]
         record["later"]["choices"] = {"$blob": blob_id(data)}
         log.append(seal(record), {blob_id(data): data})

@@ -58,7 +58,7 @@ COMMANDS = dict(commands())
 
 
 def test_all_commands_are_there() -> None:
-    expected = "new forecast calibrate backtest tune decide allocate "
+    expected = "new forecast calibrate backtest tune decide "
     expected += "explain orders override monitor tasks verify demo; "
     expected += "remote decide, remote override, remote outcomes; cache warm, cache clear; "
     expected += "evidence run, evidence list, evidence verify, evidence page; data list, data get, data check; "

@@ -24,7 +24,7 @@ from ucsearch.service.config import load_config
 
 # What a command does with each of its paths. A new path must be put here; what it writes is then tried below.
 READS = {
-    **dict.fromkeys(("forecast", "calibrate", "decide", "allocate", "backtest", "tune"), ("settings",)),
+    **dict.fromkeys(("forecast", "calibrate", "decide", "backtest", "tune"), ("settings",)),
     **dict.fromkeys(("explain", "orders", "monitor"), ("settings", "log")),
     "override": ("settings",),
     "evidence run": ("data_dir",),
@@ -48,7 +48,6 @@ READS = {
     "service drill": ("copy",),
 }
 ADDS_TO = {  # logs
-    "allocate": ("log",),
     "override": ("log",),
     "log erase": ("log",),
     "log rotate": ("log",),
@@ -90,7 +89,6 @@ FILES_READ = {
     "forecast": ("sales",),
     "calibrate": ("sales",),
     "decide": ("forecasts", "states", "log"),
-    "allocate": ("states", "log"),
     "backtest": ("sales", "states"),
     "tune": ("sales", "states"),
     "orders": ("decisions", "states", "log"),
@@ -101,7 +99,6 @@ FILES_WRITTEN = {
     "forecast": ("forecasts", "archive", "problems"),
     "calibrate": ("problems",),
     "decide": ("decisions", "archive", "problems"),
-    "allocate": ("shares", "prices"),
     "backtest": ("results", "problems"),
     "tune": ("problems",),
     "orders": ("orders",),

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 import ucsearch as uc
+from tests.allocation.kit import newest_decisions
 from tests.kit.hostile import ADDRESS, Case, Record, _digest, decision, edited, exported, resealed, text
-from ucsearch.allocation.record import newest_decisions, write_allocation
+from ucsearch.allocation.record import write_allocation
 from ucsearch.allocation.shared import Shared
 from ucsearch.decision import Filing
 from ucsearch.errors import RecordError

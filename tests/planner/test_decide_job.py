@@ -29,7 +29,7 @@ from tests.planner.kit import (
 )
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.decide.job import StrictError, run_decide
-from ucsearch.planner.decide.rows import COLUMNS, sentence_in
+from ucsearch.planner.decide.rows import sentence_in, shown_columns
 from ucsearch.planner.decide.states import state_columns
 from ucsearch.planner.recorded.explain import explain_series
 from ucsearch.planner.settings import parse_settings
@@ -48,7 +48,7 @@ def test_one_row_and_one_record_per_series(tmp_path: Path) -> None:
     write_job(tmp_path)
     report = decide(tmp_path)
     rows = read_csv(tmp_path / "out.csv")
-    assert list(rows[0]) == list(COLUMNS)
+    assert list(rows[0]) == list(shown_columns(True))
     assert [row["series"] for row in rows] == list(NAMES)
     assert logged(tmp_path) == [(row["certificate"], row["series"]) for row in rows]
     assert sum(report.outcomes.values()) == 5

@@ -230,13 +230,13 @@ def test_the_scaffold_is_valid() -> None:
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ("true", "shared.0.limit: saw True, expected a valid number, a list or a table"),
-        ('[1.0, "x"]', "shared.0.limit.1: saw 'x', expected a valid number"),
-        ('{A = "x"}', "shared.0.limit.A: saw 'x', expected a valid number or a list"),
+        ("true", "shared.truck.limit: saw True, expected a valid number, a list or a table"),
+        ('[1.0, "x"]', "shared.truck.limit.1: saw 'x', expected a valid number"),
+        ('{A = "x"}', "shared.truck.limit.A: saw 'x', expected a valid number or a list"),
     ],
 )
 def test_a_value_of_several_types_is_one_problem(limit: str, said: str) -> None:
-    text = TOML + f'\n[[shared]]\nname = "truck"\nuse = "units"\nlimit = {limit}\n'
+    text = TOML + f'\n[shared]\ntruck = {{ use = "units", limit = {limit} }}\n'
     assert refused(text) == [f"job.toml: {said}"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -15,14 +15,24 @@ from ucsearch.allocation.cases import Case, case_of, cases_of, use_table
 from ucsearch.allocation.later.paths import Draws, Later, beyond
 from ucsearch.allocation.later.steps import check_steps, plan_steps, reach_steps
 from ucsearch.allocation.problem import Missing, Problem, Resource
-from ucsearch.allocation.result import Result, evaluate
+from ucsearch.allocation.result import Result, evaluate, proved
 from ucsearch.allocation.shared import Shared
 from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.errors import InputError
 from ucsearch.formatting import make_frame
 
-__all__ = ["Allocation", "Case", "Share", "Shared", "Terms", "allocate", "allocate_cases", "cases_of"]
+__all__ = [
+    "Allocation",
+    "Case",
+    "Share",
+    "Shared",
+    "Terms",
+    "allocate",
+    "allocate_cases",
+    "cases_of",
+    "retold_allocation",
+]
 
 Floats = NDArray[np.float64]
 Serve = Literal["fallback", "best"]
@@ -252,9 +262,7 @@ def allocate_cases(cases: Sequence[Case], shared: Shared | Sequence[Shared], ter
     terms = Terms() if terms is None else terms
     _check(cases, limits)
     uses = tuple(use_table(cases, s) for s in limits)
-    # Without a bound on every action nothing could be proved; such a series keeps what it has.
-    takes_part = [c.outcome is Outcome.RELEASED and c.proved and bool((~np.isnan(c.lower)).any()) for c in cases]
-    free = np.flatnonzero(takes_part)
+    free = _taking_part(cases)
     resources = [_resource(s, use, cases, free) for s, use in zip(limits, uses, strict=True)]
     result, later, missing, passed = None, None, _overdrawn(resources), False
     own = [cases[i] for i in free.tolist()]
@@ -269,8 +277,7 @@ def allocate_cases(cases: Sequence[Case], shared: Shared | Sequence[Shared], ter
                 later = planned.follow(result, terms.paths, terms.draws)
                 result = replace(result, later=later.bound)
     elif own:
-        lower, upper = _table([c.lower for c in own]), _table([c.upper for c in own])
-        result = evaluate(Problem.of([c.series for c in own], lower, upper, resources, [c.rounding for c in own]))
+        result = evaluate(_problem(own, resources))
     found = Allocation(
         tuple(cases), limits, free, result, missing if result is None else result.missing, False, False, Reason.NONE,
         terms.gap_limit, terms.gap_share, terms.serve, "", uses, later,
@@ -284,6 +291,37 @@ def allocate_cases(cases: Sequence[Case], shared: Shared | Sequence[Shared], ter
         reason = Reason.ALLOCATION_GAP
     kept = result is not None and result.feasible and (later is None or later.kept)
     return replace(found, passed=passed, reason=reason, served=kept and (passed or terms.serve == "best"))
+
+
+def retold_allocation(
+    cases: Sequence[Case], limits: Sequence[Shared], chosen: Mapping[str, float | None], prices: tuple[Floats, ...],
+    terms: Terms, *, passed: bool, served: bool, reason: Reason, record_id: str,
+) -> Allocation:  # fmt: skip
+    """An allocation that was made before, from the actions `chosen` by series and the `prices` of every limit."""
+    uses, free = tuple(use_table(cases, s) for s in limits), _taking_part(cases)
+    own = [cases[i] for i in free.tolist()]
+    resources = [_resource(s, use, cases, free) for s, use in zip(limits, uses, strict=True)]
+    result = None
+    if own and served:
+        places = [case.actions.index(action) if (action := chosen[case.series]) is not None else -1 for case in own]
+        result = proved(_problem(own, resources), np.array(places, np.int64), prices)
+    missing = _overdrawn(resources) if result is None else ()
+    return Allocation(
+        tuple(cases), tuple(limits), free, result, missing, passed, served, reason, terms.gap_limit, terms.gap_share,
+        terms.serve, record_id, uses,
+    )  # fmt: skip
+
+
+def _taking_part(cases: Sequence[Case]) -> NDArray[np.int64]:
+    """Numbers of the cases that may be moved. Without a bound on every action nothing could be proved; such a series
+    keeps what it has."""
+    proven = [c.outcome is Outcome.RELEASED and c.proved and bool((~np.isnan(c.lower)).any()) for c in cases]
+    return np.flatnonzero(proven)
+
+
+def _problem(own: Sequence[Case], resources: Sequence[Resource]) -> Problem:
+    lower, upper = _table([c.lower for c in own]), _table([c.upper for c in own])
+    return Problem.of([c.series for c in own], lower, upper, resources, [c.rounding for c in own])
 
 
 def _check(cases: Sequence[Case], shared: tuple[Shared, ...]) -> None:

@@ -18,11 +18,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.errors import InputError
 
-__all__ = ["Missing", "Problem", "Resource"]
+__all__ = ["Missing", "Problem", "Resource", "group_label"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+
+def group_label(name: str, group: str) -> str:
+    """ "volume", or "volume of truck 3"."""
+    return f"{name} of {group}" if group else name
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +43,7 @@ class Resource:
 
     def label(self, g: int) -> str:
         """ "volume", or "volume of truck 3"."""
-        return self.name if not self.groups[g] else f"{self.name} of {self.groups[g]}"
+        return group_label(self.name, self.groups[g])
 
     def left(self) -> Floats:
         """(G,) what may still be used."""

@@ -3,63 +3,98 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ucsearch.allocation.api import Allocation
+from ucsearch.allocation.api import Allocation, Terms, retold_allocation
 from ucsearch.allocation.branch import Split, Tree
 from ucsearch.allocation.cases import Case, law_kind
+from ucsearch.allocation.problem import group_label
 from ucsearch.allocation.shared import Shared
 from ucsearch.certificate.tolerance import share
 from ucsearch.decision.decision import Outcome
+from ucsearch.decision.gate import Reason
 from ucsearch.errors import RecordError
 from ucsearch.policies import MODES
 from ucsearch.records.arrays import blob_id, blob_ref, blob_shape, encode_array
 from ucsearch.records.canonical import decode_number, encode_number, seal
-from ucsearch.records.entries import Row
+from ucsearch.records.entries import Request, Row
 from ucsearch.records.log import AuditLog
 from ucsearch.records.overrides import built_in_task, recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.task import Task
 
-__all__ = ["SCHEMA", "allocation_record", "allocation_words", "newest_decisions", "recorded_case", "write_allocation"]
+__all__ = [
+    "SCHEMA",
+    "Decided",
+    "TaskOf",
+    "allocation_record",
+    "recorded_allocation",
+    "recorded_case",
+    "write_allocation",
+]
 
 SCHEMA = "ucsearch.allocation/1"
 _ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a recorded trace
 
 
-def newest_decisions(rows: Iterable[Row]) -> dict[str, Row]:
-    """The newest decision of every series that has a name, in the order of their entries."""
-    found: dict[str, Row] = {}
-    for row in rows:
-        record = row.record
-        if record.get("kind") == "decision" and record.get("series"):
-            found.pop(record["series"], None)
-            found[record["series"]] = row
-    return found
+class Decided(Protocol):
+    """The entry of a decision: a row of the log, or the receipt of one just written."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
 
 
-def allocation_words(reader: AuditReader, row: Row) -> str:
-    """What the newest allocation after a decision made of it; "" when there is none."""
-    for other in reader.list(kind="allocation", newest_first=True, limit=1):
-        record = other.record
-        mine = [m for m in record["members"] if m["entry"] == row.seq]
-        if other.seq < row.seq or not mine:
-            return ""
-        shared = " and ".join(s["name"] for s in record["shared"])
-        alone, given = row.record["outcome"]["action"], mine[0]["action"]
-        if not record["claim"]["served"]:
-            return f"Sharing {shared} failed ({record['claim']['reason']}): {mine[0]['outcome']} {given} left instead."
-        if given == alone:
-            return f"Sharing {shared} left it as it is (entry {other.seq})."
-        return f"Sharing {shared} made it {given} instead of {alone} (entry {other.seq})."
-    return ""
+TaskOf = Callable[[Mapping[str, Any]], Task | None]
+"""The task of a decision's record; None: one of this package."""
 
 
-def recorded_case(row: Row, log: AuditLog, task: Task | None = None) -> Case:
+def recorded_allocation(reader: AuditReader, row: Row, task_of: TaskOf, group: str | None = None) -> Allocation:
+    """An allocation as its record has it, put together again from the decisions it names; with `group` of the series
+    that use the limit with that label alone. Its figures are derived from choices and prices; how choices were split
+    for a smaller bound is left out. Of limits at later steps, the first step alone is told."""
+    record = row.record
+    members = list(enumerate(record["members"]))
+    shared = record["shared"]
+    if group is not None:
+        place = next((s for s in shared for g in s["limits"] if group_label(s["name"], g) == group), shared[0])
+        label = next(g for g in place["limits"] if group_label(place["name"], g) == group)
+        members = [(i, m) for i, m in members if place["groups"][i] == label]
+    cases = []
+    for _, member in members:
+        own = reader.get(member["decision"])
+        cases.append(recorded_case(own, reader, task_of(own.record)))
+    limits = [_told(s, [(i, m["series"]) for i, m in members]) for s in shared]
+    prices = tuple(np.array([_number(x) for x in p], np.float64) for p in record["prices"])
+    chosen = {m["series"]: None if m["action"] is None else float(decode_number(m["action"])) for _, m in members}
+    terms, claim = record["terms"], record["claim"]
+    return retold_allocation(
+        cases, limits, chosen, prices, Terms(
+            None if terms["gap_limit"] is None else _number(terms["gap_limit"]), _number(terms["gap_share"]),
+            terms["serve"],
+        ), passed=claim["passed"], served=claim["served"], reason=Reason(claim["reason"]), record_id=row.id,
+    )  # fmt: skip
+
+
+def _told(shared: Mapping[str, Any], series: Sequence[tuple[int, str]]) -> Shared:
+    """A limit of the first step, as a record has it."""
+    limits = {g: _number(x) for g, x in shared["limits"].items()}
+    whole = list(limits) == [""]
+    groups = {name: shared["groups"][i] for i, name in series if shared["groups"][i] is not None}
+    return Shared(
+        name=shared["name"], limit=limits[""] if whole else limits, use=shared["use"],
+        times={name: _number(shared["times"][i]) for i, name in series}, per=None if whole else groups,
+    )  # fmt: skip
+
+
+def recorded_case(row: Row, log: AuditReader, task: Task | None = None) -> Case:
     """A logged decision as a case; its task is a built-in one unless given."""
     record = row.record
     own = task or built_in_task(record["task"])
@@ -99,40 +134,50 @@ def recorded_case(row: Row, log: AuditLog, task: Task | None = None) -> Case:
     )
 
 
-def write_allocation(allocation: Allocation, log: AuditLog, rows: Mapping[str, Row]) -> Allocation:
+def write_allocation(
+    allocation: Allocation, log: AuditLog, rows: Mapping[str, Decided], request: Request | None = None
+) -> Allocation:
     """Append the allocation's record; `rows` are the entries of its decisions, by series. It is on disk on return."""
     own = [rows[c.series] for c in allocation.cases]
     blobs = {}
     if allocation.later is not None and allocation.served:
         data = _choices(allocation)
         blobs[blob_id(data)] = data
-    entry = log.append(allocation_record(allocation, own), blobs)
+    traces = None
+    if any(s.horizon > 1 for s in allocation.shared):
+        traces = [log.get(row.seq).record["inputs"]["trace"] for row in own]
+    entry = log.append(allocation_record(allocation, own, request, traces), blobs)
     return replace(allocation, record_id=entry.id)
 
 
-def allocation_record(allocation: Allocation, rows: Sequence[Row]) -> dict[str, Any]:
-    """The sealed record. Uses must be named ones of the task, so that they can be computed again from it."""
+def allocation_record(
+    allocation: Allocation, rows: Sequence[Decided], request: Request | None = None,
+    traces: Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The sealed record. Uses must be named ones of the task, so that they can be computed again from it. `traces` are
+    those of the decisions' records, where limits hold at later steps."""
     result, shares = allocation.result, allocation.shares
     ahead = any(s.horizon > 1 for s in allocation.shared)
     for shared in allocation.shared:
         if not isinstance(shared.use, str):
             raise RecordError(f"use of {shared.name!r}: a record needs the name of one of the task's uses")
     members = []
-    for case, row, own in zip(allocation.cases, rows, shares, strict=True):
+    for i, (case, row, own) in enumerate(zip(allocation.cases, rows, shares, strict=True)):
         if case.record != row.id:
             raise RecordError(f"series {case.series!r}: the decision {case.record!r} is not entry {row.seq} of the log")
         member = {
             "series": case.series, "decision": row.id, "entry": row.seq, "digest": row.digest,
             "outcome": own.outcome.value, "action": _value(own.action),
         }  # fmt: skip
-        if ahead:  # what its law is made of, so that an exported entry can be verified by itself
-            trace = row.record["inputs"]["trace"]
+        if traces is not None:  # what its law is made of, so that an exported entry can be verified by itself
+            trace = traces[i]
             member["trace"] = [trace[name] for name in _ARRAYS if name in trace]
         members.append(member)
     return seal(
         {
             "schema": SCHEMA,
             "kind": "allocation",
+            **({} if request is None else {"request": request.content()}),
             "members": members,
             "shared": [_shared(s, allocation.cases, ahead) for s in allocation.shared],
             **({"later": _later(allocation)} if ahead else {}),

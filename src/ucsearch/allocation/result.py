@@ -21,7 +21,7 @@ from ucsearch.certificate.tolerance import LEAST
 from ucsearch.errors import InputError
 from ucsearch.formatting import make_frame
 
-__all__ = ["Interval", "Price", "Result", "evaluate"]
+__all__ = ["Interval", "Price", "Result", "evaluate", "proved"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from ucsearch.allocation.api import Allocation, Share
 
 __all__ = [
+    "TODAY",
     "explain_allocation",
     "explain_share",
     "html_allocation",
     "plot_value",
 ]
+
+
+TODAY = "It is best for today's limit if later days had none."  # what is proved of an allocation of one step
 
 
 def explain_allocation(allocation: Allocation, most: int = 10) -> str:
@@ -31,6 +35,8 @@ def explain_allocation(allocation: Allocation, most: int = 10) -> str:
         worth = f"one more unit is worth about {figure(price.shadow_price, 4)}" if price.binds else "not binding"
         lines.append(f"  {price.resource}: {figure(price.used)} of {figure(price.limit)} used, {worth}")
     lines.extend(_later(allocation))
+    if allocation.served and allocation.later is None:
+        lines.append(f"  {TODAY}")
     if allocation.served:
         hurt = sorted(
             (s for s in allocation.shares if s.binding and s.action != s.alone), key=lambda s: (-s.price, s.series)

@@ -21,7 +21,7 @@ from ucsearch.cli.evidence import evidence_app
 from ucsearch.cli.job import job_app
 from ucsearch.cli.log import log_app
 from ucsearch.cli.options import ChangesOption, SettingsOption, settings_of
-from ucsearch.cli.planner import allocate, backtest, calibrate, decide, forecast, new, tune
+from ucsearch.cli.planner import backtest, calibrate, decide, forecast, new, tune
 from ucsearch.cli.recorded import explain, monitor, orders, override, tasks
 from ucsearch.cli.remote import remote_app
 from ucsearch.cli.service import service_app
@@ -32,7 +32,7 @@ __all__ = ["GROUPS", "app", "main"]
 
 
 GROUPS = {
-    "Plan": ("new", "forecast", "calibrate", "backtest", "tune", "decide", "allocate"),
+    "Plan": ("new", "forecast", "calibrate", "backtest", "tune", "decide"),
     "Look": ("explain", "orders", "override", "monitor", "tasks"),
     "Audit": ("verify", "log"),
     "Serve": ("service", "remote", "job", "cache"),
@@ -72,7 +72,7 @@ app.add_typer(job_app, name="job")
 app.add_typer(evidence_app, name="evidence")
 app.add_typer(remote_app, name="remote")
 app.add_typer(service_app, name="service")
-for _command in (new, forecast, calibrate, backtest, tune, decide, allocate, explain, orders, monitor, tasks):
+for _command in (new, forecast, calibrate, backtest, tune, decide, explain, orders, monitor, tasks):
     app.command()(_command)
 app.command(context_settings={"ignore_unknown_options": True})(override)  # a quantity may be -5
 

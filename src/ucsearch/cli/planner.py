@@ -1,4 +1,4 @@
-"""`ucsearch new | forecast | calibrate | backtest | tune | decide | allocate`: from a planner's files to decisions.
+"""`ucsearch new | forecast | calibrate | backtest | tune | decide`: from a planner's files to decisions.
 
 Every command reads one settings file; its [files] say what is read and written.
 """
@@ -12,7 +12,6 @@ import typer
 
 from ucsearch.cli.options import (
     ChangesOption,
-    LogOption,
     SettingsOption,
     checked_files,
     log_of,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from ucsearch.planner.files.table import Problem
     from ucsearch.planner.settings import Settings
 
-__all__ = ["allocate", "backtest", "calibrate", "decide", "forecast", "new", "tune"]
+__all__ = ["backtest", "calibrate", "decide", "forecast", "new", "tune"]
 
 NowOption = Annotated[
     str | None, typer.Option("--now", metavar="TIME", help="The time to decide for, ISO 8601; else the clock's.")
@@ -152,6 +151,7 @@ def backtest(settings: SettingsOption = None, changes: ChangesOption = None) -> 
     _leave(result.problems, result.falls_back_too_often)
 
 
+_CUT = 5  # series that got less for a shared limit, shown
 _EVIDENCE = (".evidence.json", ".evidence.txt")
 
 
@@ -211,12 +211,14 @@ def decide(
 ) -> None:
     """Decide every series: one row and one record each.
 
-    Reads files.forecasts and files.states, writes files.decisions and adds to files.log. With files.archive, past
+    Reads files.forecasts and files.states, writes files.decisions and adds to files.log. Limits of [shared], such as a
+    truck, are kept among all series in the same run. With files.archive, past
     forecasts and outcomes are kept there for [forecast] recalibrate. Forecasts that begin more than two periods
     before --now (or the clock) are refused; [forecast] max_age says otherwise. Started again after it was cut off, it
     goes on where it stopped.
 
-    Exit codes: 0 all decided; 1 done, but some are on HOLD or could not be used, or too many fell back; 2 unusable
+    Exit codes: 0 all decided; 1 done, but some are on HOLD or could not be used, too many fell back, or a shared limit
+    could not be kept with proof; 2 unusable
     settings or files, or --strict found something; 130 stopped.
     """
     from datetime import UTC, datetime
@@ -253,6 +255,8 @@ def decide(
     for reason, count in report.reasons.items():
         if reason != "none":
             typer.echo(f"  {count} {reason}")
+    if report.allocation is not None:
+        typer.echo(report.allocation.explain(_CUT))
     if report.fallback_words:
         typer.echo(report.fallback_words)
     for note in filter(None, (report.horizon_words, report.coarse_words)):
@@ -264,43 +268,6 @@ def decide(
         reasons = {r: n for r, n in report.reasons.items() if r != "invalid_input"}
         print_fallbacks(report.fallback_share, reasons, found)
     if report.needs_a_person or report.falls_back_too_often:
-        raise typer.Exit(NEEDS_A_PERSON)
-
-
-def allocate(
-    settings: SettingsOption = None,
-    changes: ChangesOption = None,
-    log: LogOption = None,
-    gap_share: Annotated[float, typer.Option("--gap-share", help="Gap allowed, of what the limits cost.")] = 0.01,
-    best: Annotated[bool, typer.Option("--best", help="Release the allocation although its gap is larger.")] = False,
-) -> None:
-    """Share limits (a truck, a budget) among decisions.
-
-    The limits are the settings' [[shared]] tables, the decisions the newest of every series in the log. Reads
-    files.states for the columns that the limits name, writes files.shares and, if it is named, files.prices. The
-    allocation is recorded in the log, and `verify` checks it.
-
-    Exit codes: 0 allocated; 1 not allocated: no proof within the gap, or a limit that cannot be kept; 2 unusable
-    settings or files.
-    """
-    from datetime import UTC, datetime
-
-    from ucsearch.planner.recorded.allocate import run_allocate, write_prices, write_shares
-
-    with reported():
-        found = settings_of(settings, changes)
-        log, out, prices = log_of(log, found), _named(found, "shares"), found.path("prices")
-        checked_files(found, ["states"], ["shares", "prices"], log=log)
-        allocation = run_allocate(
-            found, log, _if_there(found, "states"), gap_share=gap_share, serve="best" if best else "fallback",
-            clock=lambda: datetime.now(UTC),
-        )  # fmt: skip
-        write_shares(allocation, out)
-        if prices is not None:
-            write_prices(allocation, prices)
-    typer.echo(allocation.explain())
-    typer.echo(f"{len(allocation)} shares in {out}, recorded as {allocation.record_id[:12]} in {log}")
-    if not allocation.served:
         raise typer.Exit(NEEDS_A_PERSON)
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "Row",
     "RowOf",
     "Sealed",
+    "Share",
     "Target",
     "Under",
     "as_request",
@@ -406,17 +407,30 @@ def time_text(time: str | datetime, field: str) -> str:
 
 
 class Effective(NamedTuple):
-    """What counts for a decision: its own action, or the last override's."""
+    """What counts for a decision: its own action, what an allocation left of it, or the last override's."""
 
     action: float | str | None  # None: nothing leaves
     override: Row | None  # the override in force; None when there is none, or it was withdrawn
+    share: Share | None = None  # of a limit that series share; None where the decision shares none
 
 
-def effective_of(row: Row, overrides: Sequence[Row]) -> Effective:
-    """The last override counts; one without an action withdraws those before it."""
+class Share(NamedTuple):
+    """What an allocation left of a decision."""
+
+    allocation: Row  # its entry
+    place: int  # of the decision among its members
+    outcome: str
+    action: Any
+
+
+def effective_of(row: Row, overrides: Sequence[Row], share: Share | None = None) -> Effective:
+    """The last override counts; one without an action withdraws those before it. Without one, what an allocation left
+    of the decision counts."""
     last = overrides[-1] if overrides else None
     if last is not None and (action := last.record.get("action")) is not None:
-        return Effective(action, last)
+        return Effective(action, last, share)
+    if share is not None:
+        return Effective(share.action, None, share)
     record: dict[str, Any] = row.record
     outcome = record.get("outcome")
     return Effective((outcome if isinstance(outcome, dict) else record).get("action"), None)

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import export
 from ucsearch.records.arrays import blob_id
 from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, begun_with, check_rows
-from ucsearch.records.entries import AlteredEntry, Effective, NoEntry, Row, blob_refs, effective_of
+from ucsearch.records.entries import AlteredEntry, Effective, NoEntry, Row, Share, blob_refs, effective_of
 from ucsearch.records.log_chain import LogChain, open_newest, opening
 from ucsearch.records.notes import Tree
 from ucsearch.records.sqlite import FORMAT, SqliteStore
@@ -29,6 +29,8 @@ class AuditReader:
     the newest of them. `single` reads the one file alone. `timeout_s` is how long to wait for a lock. One object may be
     shared by threads, but not carried into a forked process.
     """
+
+    _known: tuple[str, dict[int, tuple[int, dict[str, Any]]]] | None = None  # digest and members of an allocation
 
     def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = 5.0, single: bool = False) -> None:
         place = Path(path)
@@ -185,8 +187,32 @@ class AuditReader:
         """For each decision or refusal among these, by its number: the action that counts. The last override does;
         one without an action withdraws those before it."""
         chosen = [row for row in rows if row.record.get("kind") in ("decision", "refusal")]
-        standing = self._overrides(chosen)
-        return {row.seq: effective_of(row, standing.get(row.seq, ())) for row in chosen}
+        standing, shares = self._overrides(chosen), self.shares(chosen)
+        return {row.seq: effective_of(row, standing.get(row.seq, ()), shares.get(row.seq)) for row in chosen}
+
+    def shares(self, rows: Sequence[Row]) -> dict[int, Share]:
+        """For each decision among these that an allocation names, by its number: what the newest one left of it."""
+        out: dict[int, Share] = {}
+        waiting, before = {row.seq: row.id for row in rows}, None
+        while waiting:
+            found = self.list(kind="allocation", limit=1, before=before, newest_first=True)
+            if not found or found[0].seq < min(waiting):
+                break
+            allocation = found[0]
+            before = allocation.seq
+            for seq, (place, member) in self._members(allocation).items():
+                if waiting.get(seq) == member["decision"]:
+                    del waiting[seq]
+                    out[seq] = Share(allocation, place, member["outcome"], member["action"])
+        return out
+
+    def _members(self, allocation: Row) -> dict[int, tuple[int, dict[str, Any]]]:
+        """The members of an allocation with their places, by the entry of their decision; the last one asked is kept:
+        it may hold every series there is."""
+        if self._known is None or self._known[0] != allocation.digest:
+            members = allocation.record.get("members", ())  # nothing is left of one that was deleted
+            self._known = allocation.digest, {m["entry"]: (place, m) for place, m in enumerate(members)}
+        return self._known[1]
 
     def _overrides(self, rows: Sequence[Row]) -> dict[int, tuple[Row, ...]]:
         out: dict[int, tuple[Row, ...]] = {}

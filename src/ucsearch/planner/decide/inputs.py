@@ -70,6 +70,7 @@ class Work:
     def __init__(
         self, settings: Settings, forecasts: SeriesFile, states: StateFile, age: Age | None,
         archive: str | Path | None, begins: bool = False, standing: Standing | None = None, usual: Any = None,
+        more: Sequence[Problem] = (),
     ) -> None:  # fmt: skip
         self.settings, self.forecasts, self.states = settings, forecasts, states
         self.standing, self.age = standing, age
@@ -80,7 +81,7 @@ class Work:
                 hint="[files] archive names a file for them; `ucsearch forecast` writes some.",
             )  # fmt: skip
         self.fixes = read_corrections(archive, settings, forecasts) if archive is not None and how.active else None
-        self.problems = [*forecasts.problems, *states.problems, *date_problems(forecasts, states, age, usual)]
+        self.problems = [*forecasts.problems, *states.problems, *date_problems(forecasts, states, age, usual), *more]
         known = set(forecasts.order)
         self.rest = [s for s in states.places if s not in known]  # states without a forecast
         f, s = str(forecasts.table.path), str(states.table.path)

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ucsearch.allocation.api import Allocation
 from ucsearch.decision.api import decide_panel
 from ucsearch.decision.decision import Decision, DecisionPanel
 from ucsearch.errors import DataError, InputError
@@ -35,6 +36,7 @@ from ucsearch.planner.decide.page import DecidePage
 from ucsearch.planner.decide.resume import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
 from ucsearch.planner.decide.rows import COARSE, COLUMNS, OUTLASTS, PLACE, REFUSED, Rows, shown_columns
 from ucsearch.planner.decide.segments import Segment, is_segmented, resolve_reach
+from ucsearch.planner.decide.shared import Portions, Sharing, limit_files
 from ucsearch.planner.decide.sizes import panel_inputs
 from ucsearch.planner.decide.states import Kind, StateFile
 from ucsearch.planner.files.archive import extend_archive
@@ -79,6 +81,7 @@ class DecideReport:
     settings: Settings
     out: Path
     log: Path
+    allocation: Allocation | None = None  # of the limits of [shared]
 
     @property
     def fallback_share(self) -> float:
@@ -124,7 +127,8 @@ class DecideReport:
 
     @property
     def needs_a_person(self) -> bool:
-        return any(self.outcomes.get(x, 0) for x in (REFUSED, "HOLD"))
+        unshared = self.allocation is not None and not self.allocation.served
+        return unshared or any(self.outcomes.get(x, 0) for x in (REFUSED, "HOLD"))
 
 
 def run_decide(
@@ -148,10 +152,12 @@ def run_decide(
     where it is written with today's forecasts and the outcomes in `sales` (it may be the archive itself). `now` is what
     forecasts' ages are measured against (and recorded), `clock` dates the log's entries; where one of them is given,
     forecasts that begin more than `forecast.max_age` periods before (2 where it is left out) are refused. `html` is a
-    page of all decisions. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off."""
+    page of all decisions. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off. Limits of
+    [shared] are kept among the decisions in the same run; `DecideReport.allocation` says how."""
     out, log = Path(out), Path(log)
     inputs = {
         "the settings": settings.file or None, "the forecasts": forecasts, "the states": states, "the archive": archive,
+        **{f"the limits {path.name}": path for path in limit_files(settings)},
     }  # fmt: skip
     others = {**inputs, "the sales": sales, "what is kept": keep}
     refuse_overwriting({"the decisions": out}, others, logs={"the log": log})
@@ -169,25 +175,28 @@ def run_decide(
     decimal = settings.columns.decimal
     moment = clock() if now is None and clock is not None else now
     dated = SeriesFile.open(open_table(forecasts, decimal), settings)
+    stood = StateFile(open_table(states, decimal), settings, first=dated.first_days)
+    portions = None
+    if settings.shared:
+        portions = Portions(settings, stood, lambda name: dated.first_days.get(name, stood.dates.get(name)))
     plan = Work(
-        settings,
-        dated,
-        StateFile(open_table(states, decimal), settings, first=dated.first_days),
-        Age.at(moment, settings),
-        archive,
-        begins=keep is not None,
-    )
+        settings, dated, stood, Age.at(moment, settings), archive, begins=keep is not None,
+        more=() if portions is None else portions.problems,
+    )  # fmt: skip
     if strict and (found := plan.all_problems()):
         raise StrictError(found)
-    files = [forecasts, states, *([] if archive is None else [archive])]
+    files = [forecasts, states, *([] if archive is None else [archive]), *limit_files(settings)]
     fingerprint = fingerprint_of(settings, *files)
     with AuditLog(log, clock=clock) as book, work_folder(out, fingerprint, now, fresh, book) as run:
         request = Request(run.name, body=fingerprint, by="ucsearch decide")
         segment = Segment.begin(plan, log, run.now, files) if is_segmented(plan) else None
-        resumed = _decide_all(plan, settings, run, book, request, progress, segment)
+        sharing = None if portions is None else Sharing(portions)
+        resumed = _decide_all(plan, settings, run, book, request, progress, segment, sharing)
         if segment is not None:
             segment.close(book, request, len(plan.chunks))
-        report = _finish(plan, run.folder, out, log, resumed, None if html is None else Path(html))
+        if sharing is not None:
+            sharing.share(book, plan.series, request.at(len(plan.series)))
+        report = _finish(plan, run.folder, out, log, resumed, None if html is None else Path(html), sharing)
         if keep is not None:
             extend_archive(keep, settings, plan.forecasts, old=archive, sales=sales)
         return report
@@ -222,9 +231,14 @@ def _decide_all(
     request: Request,
     progress: Progress | None,
     segment: Segment | None,
+    sharing: Sharing | None,
 ) -> int:
     """Decide what is not yet kept; returns how many series were kept already."""
     done = [n for n in range(len(plan.chunks)) if kept(run.folder, n, book, segment)]
+    for number in done:
+        if sharing is None:
+            break
+        sharing.recall(book, [row[PLACE["certificate"]] for row in read_part(run.folder, number)["rows"]])
     todo = [n for n in range(len(plan.chunks)) if n not in set(done)]
     resumed = sum(plan.chunks[n][1] - plan.chunks[n][0] for n in done)
     count, total = resumed, len(plan.series)
@@ -232,7 +246,7 @@ def _decide_all(
         progress(count, total)
     for chunk in ahead(decided(plan, settings, todo, run.now, None if segment is None else segment.shared.keep)):
         if segment is None:
-            keep(run.folder, chunk, logged(plan, chunk, book, request, alone=not run.again))
+            keep(run.folder, chunk, logged(plan, chunk, book, request, alone=not run.again, sharing=sharing))
         else:
             keep(run.folder, chunk, segment.write(plan, chunk))
         count += len(chunk.series)
@@ -294,9 +308,11 @@ def _decide_group(plan: Work, settings: Settings, group: Group, now: datetime | 
 
 
 def logged(
-    plan: Work, chunk: Chunk, book: AuditLog | None, request: Request | None, *, alone: bool = False
-) -> list[list[Any]]:
-    """Write the chunk's decisions to the log, if there is one, then make its rows; both in the order of its series."""
+    plan: Work, chunk: Chunk, book: AuditLog | None, request: Request | None, *, alone: bool = False,
+    sharing: Sharing | None = None,
+) -> list[list[Any]]:  # fmt: skip
+    """Write the chunk's decisions to the log, if there is one, then make its rows; both in the order of its series.
+    What they share is told to `sharing`."""
     make = Rows(plan)
     first = plan.chunks[chunk.number][0]
     asked = {n: None if request is None else request.at(first + i) for i, n in enumerate(chunk.series)}
@@ -308,6 +324,10 @@ def logged(
         if alone and any(entry.repeated for entry in entries):
             # Both began at the same head of the log; one of them would leave no entry for what it releases.
             raise SameRun(f"{book.path}: another run on the same files writes to this log; start again when it is done")
+        by_name = dict(zip(chunk.series, entries, strict=True))
+        for panel in chunk.panels:
+            if sharing is not None:
+                sharing.add(panel.panel, panel.series, by_name)
     return [rows[name] for name in chunk.series]
 
 
@@ -327,15 +347,20 @@ def bodies_of(
     return made
 
 
-def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: Path | None) -> DecideReport:
+def _finish(
+    plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: Path | None, sharing: Sharing | None
+) -> DecideReport:
     """Put the parts together."""
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     losses: list[float] = []
     unknown = outlasting = coarse = 0
     found = list(plan.problems)
-    shown = shown_columns(plan.has_orders)
+    shown = shown_columns(plan.has_orders, sharing is not None)
     places, page = tuple(shown.values()), DecidePage()
+    allocation = None if sharing is None else sharing.allocation
+    shares = {} if allocation is None else {share.series: share for share in allocation.shares}
+    make = Rows(plan)
 
     def rows() -> Iterator[Sequence[Any]]:
         nonlocal unknown, outlasting, coarse
@@ -343,6 +368,9 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
             part = read_part(folder, number)
             found.extend(Problem(**p) for p in part["problems"])
             for row in part["rows"]:
+                share = shares.get(row[PLACE["series"]])
+                if sharing is not None and share is not None:
+                    row = sharing.row(make, row, share)
                 outcomes[row[PLACE["outcome"]]] += 1
                 reasons[row[PLACE["reason"]]] += 1
                 if row[PLACE["fallback_cost"]] is not None:
@@ -360,8 +388,10 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
     report = DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
         max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, coarse, outlasting, plan.settings, out, log,
+        allocation,
     )  # fmt: skip
     if html is not None:
         cost = (report.fallback_cost, report.fallback_unknown)
-        page.write(html, report.outcomes, cost, plan.settings, out, log, orders=plan.has_orders)
+        page.write(html, report.outcomes, cost, plan.settings, out, log, orders=plan.has_orders,
+                   allocation=allocation)  # fmt: skip
     return report

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ucsearch.allocation.api import Allocation
+from ucsearch.allocation.show import TODAY
 from ucsearch.planner.decide.rows import PLACE, REFUSED
 from ucsearch.planner.settings import Settings
 from ucsearch.records.files import whole_file
@@ -13,6 +15,7 @@ from ucsearch.report.page import render_page
 
 __all__ = ["DecidePage"]
 
+_NEXT = 3  # in line for more of a limit, that are named
 MOST = 5_000  # rows on a page; a browser takes a second or two for them
 _FIRST = ("HOLD", REFUSED, "FALLBACK", "RELEASED")  # who needs a person comes first
 _TONES = {"HOLD": "bad", REFUSED: "bad", "FALLBACK": "warn", "RELEASED": "good"}
@@ -31,6 +34,19 @@ _PAGE = """{% extends "base" %}{% from "parts" import tiles, tag, filter, num wi
 {{ tiles(summary) }}
 <p class="note">{% for name, text in meanings %}<strong>{{ name }}</strong>: {{ text }}.
 {% endfor %}Money is in {{ money }}, quantities in {{ units }}.</p>
+{% if unshared %}<p><strong>{{ unshared }}</strong></p>{% endif %}
+{% if limits %}
+<h2>Shared limits</h2>
+<table class="stack roomy" role="table"><thead><tr><th scope="col">Limit</th><th scope="col" class="n">Used</th>
+<th scope="col" class="n">Of</th><th scope="col" class="n">One more unit is worth [{{ money }}]</th>
+<th scope="col" class="n">Series that got less</th><th scope="col">Next in line</th></tr></thead><tbody>
+{% for l in limits %}<tr role="row"><th scope="row" role="rowheader">{{ l.name }}</th>
+{{ num(l.used, "Used") }}{{ num(l.limit, "Of") }}
+{{ num(l.price, "One more unit is worth", 4) }}{{ num(l.cut, "Got less") }}
+<td data-head="Next in line">{{ l.next|join(", ") }}</td></tr>
+{% endfor %}</tbody></table>
+<p class="note">{{ today }}</p>
+{% endif %}
 {% if total > rows|length %}<p class="note">Shown are {{ count_text(rows|length, "series", "series") }}, those that need
 a person first; all are in {{ out }}.</p>{% endif %}
 {{ filter("decisions", "Search series, reason, words", groups, "Outcome") }}
@@ -40,6 +56,7 @@ a person first; all are in {{ out }}.</p>{% endif %}
 {% if orders %}<th scope="col" class="n">Order [{{ units }}]</th>{% else %}
 <th scope="col" class="n">Action</th>{% endif %}
 {% if not dates and has.date %}<th scope="col">Date</th>{% endif %}
+{% if limits %}<th scope="col" class="n">Without the limit</th>{% endif %}
 {% if has.arrival %}<th scope="col">Arrives</th>{% endif %}
 {% if orders %}<th scope="col" class="n">Stock</th>{% endif %}
 <th scope="col" class="n">Expected cost</th>
@@ -52,6 +69,7 @@ a person first; all are in {{ out }}.</p>{% endif %}
 <td data-head="Outcome" data-v="{{ r.outcome }}">{{ tag(r.outcome, tones[r.outcome]) }}</td>
 {{ num(r.order if orders else r.action, "Order" if orders else "Action") }}
 {% if not dates and has.date %}<td class="day" data-head="Date">{{ r.date }}</td>{% endif %}
+{% if limits %}{{ num(r.alone, "Without the limit") }}{% endif %}
 {% if has.arrival %}<td class="day" data-head="Arrives">{{ r.arrival }}</td>{% endif %}
 {% if orders %}{{ num(r.stock, "Stock") }}{% endif %}
 {{ num(r.expected_cost, "Expected cost", 2) }}
@@ -99,7 +117,7 @@ class DecidePage:
 
     def write(
         self, path: str | Path, outcomes: Mapping[str, int], fallback: tuple[float, int], settings: Settings, out: Path,
-        log: Path, *, orders: bool,
+        log: Path, *, orders: bool, allocation: Allocation | None = None,
     ) -> None:  # fmt: skip
         """The page, whole or not at all. `fallback`: what falling back is expected to cost, and the number of series
         for which nobody knows."""
@@ -120,7 +138,24 @@ class DecidePage:
             groups=[(name, outcomes[name]) for name in present] if len(present) > 1 else [],
             meanings=[(name, _MEANING[name]) for name in present], tones=_TONES,
             has={name: any(row[name] not in (None, "") for row in rows) for name in columns},
-            dates=days[0] if len(days) == 1 else "", out=str(out), log=str(log),
+            dates=days[0] if len(days) == 1 else "", out=str(out), log=str(log), limits=_limits(allocation),
+            unshared="" if allocation is None or allocation.served else allocation.explain(0), today=TODAY,
         )  # fmt: skip
         with whole_file(path) as file:
             file.write(text.encode("utf-8"))
+
+
+def _limits(allocation: Allocation | None) -> list[dict[str, Any]]:
+    """Every shared limit: how full it is, its price, who would get more of it first."""
+    result = None if allocation is None else allocation.result
+    if allocation is None or result is None or not allocation.served:
+        return []
+    cut: dict[str, int] = {}
+    for share in allocation.shares:
+        if share.binding and share.action != share.alone:
+            cut[share.binding] = cut.get(share.binding, 0) + 1
+    return [
+        {"name": p.resource, "limit": p.limit, "used": p.used, "price": p.shadow_price, "cut": cut.get(p.resource, 0),
+         "next": [name for name, *_ in result.next_in_line(p.resource, _NEXT)] if p.binds else []}
+        for p in result.table()
+    ]  # fmt: skip

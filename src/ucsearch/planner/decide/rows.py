@@ -57,6 +57,8 @@ COLUMNS: dict[str, type] = {
     "regret_bound": float,
     "expected_cost": float,
     "fallback_cost": float,
+    "alone": float,  # units, or the action, that it would have got without the limits of [shared]
+    "limit": str,  # of [shared] that made it less
     "next_orders": str,  # units, or actions, of the periods after this one, as the plan stands
     "certificate": str,
     "sentence": str,
@@ -66,6 +68,7 @@ COLUMNS: dict[str, type] = {
 REFUSED_ROW, NOTHING_SENT = "The series could not be used", "Nothing is sent: a person has to decide."
 PLACE = {name: i for i, name in enumerate(COLUMNS)}
 _OF_ORDERS = ("order", "arrival", "stock")
+_OF_LIMITS = ("alone", "limit")
 _OTHERWISE = {"next_orders": "next_actions"}
 # Fallbacks whose words hold amounts, and nothing that only the gate knew.
 _WITH_AMOUNTS = frozenset({
@@ -74,11 +77,11 @@ _WITH_AMOUNTS = frozenset({
 _EXPLAINED = 20  # rows of a chunk whose binding limit is looked for; each takes a small search
 
 
-def shown_columns(has_orders: bool) -> dict[str, int]:
+def shown_columns(has_orders: bool, shares: bool = False) -> dict[str, int]:
     """Columns of a file, with their places in a row."""
-    if has_orders:
-        return dict(PLACE)
-    return {_OTHERWISE.get(k, k): i for k, i in PLACE.items() if k not in _OF_ORDERS}
+    hidden = (*(() if has_orders else _OF_ORDERS), *(() if shares else _OF_LIMITS))
+    names = {} if has_orders else _OTHERWISE
+    return {names.get(k, k): i for k, i in PLACE.items() if k not in hidden}
 
 
 def sentence_in(d: Decision, money: str) -> str:
@@ -96,6 +99,9 @@ class _Files(Protocol):
     settings: Settings
     forecasts: SeriesFile
     states: StateFile
+
+    @property
+    def has_orders(self) -> bool: ...
 
 
 class Rows:
@@ -205,7 +211,8 @@ def _words(reason: str, s: Settings) -> str:
         "calibration": "the forecaster's measured error is above the gate's limits; see [forecast] recalibrate",
         "time_budget": f"time ran out; {effort}",
         "task_error": "the task's own functions failed on these series; `ucsearch explain` names the place",
-        "allocation_gap": "shared limits could not be shared out closely enough; raise the allowed gap",
+        "allocation_gap": "shared limits could not be shared out closely enough; raise [gate] shared_gap, or say "
+        "[gate] shared_serve = 'best'",
         "budget_infeasible": "a shared limit is too small for what must be done; raise it",
         "no_information_structure": "closed-loop planning needs independent steps or a tree ([forecast] coupling)",
         "members_infeasible": "the plan breaks a rule in some of the forecast's members; plan in members or closed "

@@ -42,6 +42,8 @@ def is_segmented(plan: Work) -> bool:
     """Whether a run's decisions go to a segment: there are many, and Parquet can be written. A recalibration needs the
     members beside it."""
     settings = plan.settings
+    if settings.shared:  # an allocation names the entry of every decision
+        return False
     if len(plan.series) < settings.run.segment_from or importlib.util.find_spec("pyarrow") is None:
         return False
     known = plan.fixes is None or settings.log.keep != "reference"

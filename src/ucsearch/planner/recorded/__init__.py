@@ -1,1 +1,1 @@
-"""What is done with decisions that a log holds: explain, what-if, override, schedule, allocate."""
+"""What is done with decisions that a log holds: explain, what-if, override, schedule."""

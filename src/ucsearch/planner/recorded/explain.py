@@ -18,7 +18,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.allocation.record import allocation_words
 from ucsearch.certificate.certificate import Certificate, Closed
 from ucsearch.decision.gate import IN_TIME, Reason
 from ucsearch.decision.words import explain_condition, explain_fallback, explain_keeping, explain_mode, explain_release
@@ -28,6 +27,7 @@ from ucsearch.layout import Layout
 from ucsearch.planner.decide.rows import NOT_PLANNED
 from ucsearch.planner.recorded.limits import blocked_words
 from ucsearch.planner.recorded.problem import asked_again, find_decision
+from ucsearch.planner.recorded.shared import share_words
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks, recorded_task
 from ucsearch.policies import MODES
@@ -86,11 +86,11 @@ def explain_row(reader: AuditReader, row: Row, settings: Settings | None = None)
     blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
     said = reader.overrides_of(row) if isinstance(reader, SegmentReader) else reader.overrides(row.seq)
     overrides = [r.record for r in said]
-    shared = allocation_words(reader, row)
+    shared = share_words(reader, row, settings) if row.record.get("kind") == "decision" else []
     binds = _binds(reader, row, settings)
     try:
         told = _tell(row, blobs, overrides, settings, binds)
-        return replace(told, text=f"{told.text}\n{shared}") if shared else told
+        return replace(told, text="\n".join([told.text, "", *map(plain, shared)])) if shared else told
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
 

@@ -2,7 +2,7 @@
 
 A row for each series that orders something (of other tasks: for each series that does something); what is on hold or
 refused has none, and is counted. `[orders] by` names a column of the states, such as supplier: then there is a file for
-each of its values.
+each of its values. Without it, where `[shared]` has a limit for each truck, there is a file for each truck.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Orders(NamedTuple):
 def run_orders(settings: Settings, decisions: Path, log: Path, out: Path, states: Path | None = None) -> Orders:
     """Write the orders that stand to `out`, or a file for each value of `[orders] by` beside it. `decisions` is what
     `decide` wrote; overrides are read from the log. Refused where the log holds a newer decision of a series."""
-    by = settings.orders.by
+    by = settings.orders.by or next((one.per for one in settings.shared.values() if one.per), "")
     if by and states is None:
         raise InputError("files.states", "nothing", f"the file with the column {by!r} ([orders] by)")
     refuse_overwriting(
@@ -69,7 +69,7 @@ def run_orders(settings: Settings, decisions: Path, log: Path, out: Path, states
     check_writable(out)
     style = Style.of(states if states is not None else decisions, settings.columns.decimal)
     table = open_table(decisions, style.decimal)
-    groups = _groups(settings, states) if by and states is not None else {}
+    groups = _groups(settings, states, by) if by and states is not None else {}
     found = tuple(_read(settings, table, log, groups))
     waiting = tuple(o.series for o in found if o.quantity is None)
     sent = [o for o in found if o.quantity is not None and (o.quantity != 0.0 or not _has_orders(table))]
@@ -169,9 +169,9 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _groups(settings: Settings, states: Path) -> dict[str, str]:
-    """The value of [orders] by of every series."""
-    table, by = open_table(states, settings.columns.decimal), settings.orders.by
+def _groups(settings: Settings, states: Path, by: str) -> dict[str, str]:
+    """The value of the column `by` of every series."""
+    table = open_table(states, settings.columns.decimal)
     name = usual_names(table, settings.columns).series
     for column in (name, by):
         if column not in table.columns:

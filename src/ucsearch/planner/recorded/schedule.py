@@ -71,7 +71,9 @@ def write_schedule(
             if row is None:
                 raise RecordError(f"{log}: no decision of a series {name!r}")
             blobs = {n: decode_array(data) for n, data in reader.blobs_of(row).items()}
-            found.append(_plan_rows(row, effective_of(row, reader.overrides_of(row)), blobs, settings))
+            share = reader.shares([row]).get(row.seq)
+            counts = effective_of(row, reader.overrides_of(row), share)
+            found.append(_plan_rows(row, counts, blobs, settings))
 
     def rows() -> Iterator[Sequence[Any]]:
         for one in found:
@@ -84,8 +86,12 @@ def _plan_rows(row: Row, counts: Effective, blobs: dict[str, Floats], settings: 
     record, name = row.record, row.id
     outcome = record.get("outcome", {})
     task = recorded_task(record.get("task", {}), settings)
-    replaced = counts.override is not None and counts.action is not None
+    own = outcome.get("action") if isinstance(outcome, dict) else None
+    shared = counts.share is not None and counts.action != own
+    replaced = (counts.override is not None or shared) and counts.action is not None
     if task is None or "inputs" not in record:
+        return []
+    if counts.override is None and shared and counts.action is None:
         return []
     if not replaced and (record.get("kind") != "decision" or outcome.get("outcome") == "HOLD"):
         return []
@@ -93,7 +99,9 @@ def _plan_rows(row: Row, counts: Effective, blobs: dict[str, Floats], settings: 
     layout = Layout(task.state, tuple(record["inputs"]["state_lengths"]))
     trace = record["inputs"].get("trace")
     path = [float(decode_number(counts.action))] if replaced else [a for a in _path(record, outcome) if a is not None]
-    said = "OVERRIDDEN" if replaced else outcome["outcome"]
+    said = "OVERRIDDEN" if counts.override is not None and replaced else outcome["outcome"]
+    if counts.override is None and counts.share is not None:
+        said = counts.share.outcome
     words = config_of(task).words(settings.units if settings else "", settings.currency if settings else "")
     told, unit = words.fields.get(layout.names[0], (layout.names[0], ""))
     told = f"{told} [{unit}]" if unit else told

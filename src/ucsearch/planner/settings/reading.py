@@ -23,11 +23,12 @@ from ucsearch.options import Proof
 from ucsearch.planner.settings.edit import Changes, edited
 from ucsearch.planner.settings.own import own_task
 from ucsearch.planner.settings.schema import file_model, forecaster_classes, model_of, policy_classes, task_classes
-from ucsearch.planner.settings.tables import OWN, OwnObject, Run, Settings
+from ucsearch.planner.settings.tables import OWN, OwnObject, Run, Settings, SharedLimit
 
 __all__ = ["USUAL_NAME", "NoSettings", "SettingsError", "find_settings", "load_settings", "parse_settings"]
 
 USUAL_NAME = "ucsearch.toml"
+_OURS = ("name", "without_forecast", "shared_gap", "shared_serve")  # keys that belong to no class
 
 
 class SettingsError(InputError):
@@ -82,7 +83,7 @@ def parse_settings(
     problems: list[str] = []
 
     def make(table: str, cls: type[Any], model: BaseModel) -> Any:
-        given = {k: getattr(model, k) for k in model.model_fields_set if k not in ("name", "without_forecast")}
+        given = {k: getattr(model, k) for k in model.model_fields_set if k not in _OURS}
         plain = {k: v for k, v in given.items() if v is not None}
         try:
             return cls(**plain)
@@ -103,6 +104,7 @@ def parse_settings(
             raise SettingsError([f"{file}: policy.depth: missing, expected how many periods to plan ahead, such as 7"])
         policy = make("policy", policy_classes()[found.policy.name], found.policy)
         _check_mode(found, file, problems)
+        _check_shared(found, task, file, problems)
     gate = make("gate", Gate, found.gate)
     calibration = make("calibration", Calibration, found.calibration)
     proof, run = Proof(**found.proof.model_dump()), Run(**found.run.model_dump())
@@ -127,6 +129,7 @@ def parse_settings(
         actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
         backtest=found.backtest, run=run, shared=found.shared, log=found.log,
         without_forecast=found.gate.without_forecast, files=found.files, orders=found.orders,
+        shared_gap=found.gate.shared_gap, shared_serve=found.gate.shared_serve,
     )  # fmt: skip
 
 
@@ -153,6 +156,28 @@ def _check_mode(found: Any, file: str, problems: list[str]) -> None:
         problems.append(
             f"{file}: policy.mode: saw 'closed', expected 'members', because task.spoilage leaves the lattice"
         )
+
+
+def _check_shared(found: Any, task: Any, file: str, problems: list[str]) -> None:
+    """[shared] against what the task can count and the search values."""
+    if not found.shared:
+        return
+    uses = [] if task is None else list(task.task().uses)
+    if found.policy.mode != "closed" and not getattr(found.policy, "every_action", False):
+        problems.append(
+            f"{file}: policy.mode: saw {found.policy.mode!r}, expected 'closed' (or every_action = true), which values "
+            "every size, because [shared] may send another than the best one"
+        )
+    for name, one in found.shared.items():
+        where = f"{file}: shared.{name}"
+        if (one.limit is None) == (not one.dates):
+            problems.append(f"{where}: expected limit, or dates (a file of limits by date), one of them")
+        if one.limit is not None and isinstance(one.limit, dict) != bool(one.per):
+            problems.append(f"{where}.limit: expected one number, or with `per` a table with one for each group")
+        if task is not None and not uses:
+            problems.append(f"{where}: actions of {found.task.name} use nothing that is counted")
+        elif one.use and one.use not in uses:
+            problems.append(f"{where}.use: saw {one.use!r}, expected one of {', '.join(map(repr, uses))}")
 
 
 def find_settings(folder: Path | None = None) -> Path:
@@ -317,7 +342,7 @@ def _line(error: Any, file: str) -> str:
     if kind == "literal_error":
         return f"{file}: {key}: saw {seen}, expected one of {context['expected']}"
     if where == ["shared"]:
-        return f"{file}: shared: saw [shared], expected [[shared]], a table of its own for each limit"
+        return f"{file}: shared: saw {type(error['input']).__name__}, expected [shared] with a table for each limit"
     text = _expected(error["msg"])
     return f"{file}: {key}: saw {seen}, expected {text[:1].lower()}{text[1:]}"
 
@@ -356,7 +381,7 @@ def _allowed(loc: Sequence[str], wrong: str) -> str:
             cls: Any = classes[tag]
             model = model_of(cls, tag)
         else:
-            model = model.model_fields[loc[0]].annotation
+            model = SharedLimit if loc[0] == "shared" else model.model_fields[loc[0]].annotation
     keys = list(model.model_fields)
     close = difflib.get_close_matches(wrong, keys, n=1)
     hint = f"{close[0]!r}? All keys: " if close else "one of "

@@ -157,7 +157,13 @@ def file_model(described: bool = False) -> type[BaseModel]:
         return (kind, Field(kind()))
 
     wording = "a series without a usable forecast is REFUSED, or on HOLD for a person; neither sends anything"
-    more: dict[str, Any] = {"without_forecast": (Literal["refuse", "hold"], Field("refuse", description=wording))}
+    losing = "what sharing the limits of [shared] may lose at most, as a share of what they cost"
+    serving = "when it may lose more: every series takes its fallback, or the best allocation found is sent"
+    more: dict[str, Any] = {
+        "without_forecast": (Literal["refuse", "hold"], Field("refuse", description=wording)),
+        "shared_gap": (float, Field(0.01, ge=0.0, description=losing)),
+        "shared_serve": (Literal["fallback", "best"], Field("fallback", description=serving)),
+    }
     gate = create_model(
         "Gate", __base__=model_of(Gate, "", described), __doc__=Gate.__doc__, **more,
     )  # fmt: skip
@@ -182,7 +188,7 @@ def file_model(described: bool = False) -> type[BaseModel]:
         orders=(Orders, Orders()),
         run=part(Run),
         log=(Log, Log()),
-        shared=(tuple[SharedLimit, ...], ()),
+        shared=(dict[str, SharedLimit], {}),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -93,8 +94,6 @@ class Files(Table):
     log: str = Field(default="decisions.db", description="the audit log; decisions are added to it")
     orders: str = Field(default="orders.csv", description="written by orders; .csv or .xlsx")
     plan: str = Field(default="plan.csv", description="written by explain --plan, a row per series and period")
-    shares: str = Field(default="shares.csv", description="written by allocate, a row per series")
-    prices: str = Field(default="", description="written by allocate: use and price of every shared limit")
     results: str = Field(default="", description="written by backtest, a row per series; none if left out")
     archive: str = Field(default="", description="past forecasts and outcomes, kept up by forecast and decide")
     outcomes: str = Field(default="", description="read by monitor; files.sales if left out")
@@ -107,7 +106,10 @@ class Files(Table):
 class Orders(Table):
     """What `ucsearch orders` writes."""
 
-    by: str = Field(default="", description="column of the states, such as supplier: a file for each of its values")
+    by: str = Field(
+        default="",
+        description="column of the states, such as supplier: a file for each of its values; else `per` of [shared]",
+    )
 
 
 class Actions(Table):
@@ -165,17 +167,19 @@ class Forecast(Table):
 
 
 class SharedLimit(Table):
-    """A limit that the decisions of all series share; `ucsearch allocate` keeps it."""
+    """A limit that the actions of all series share; `ucsearch decide` keeps it."""
 
-    name: str = Field(description="what is shared, such as 'truck volume'")
-    limit: float | list[float] | dict[str, float | list[float]] = Field(
-        description="units of it; a list has one for each step from now on; with `per` a table with one for each group"
+    limit: float | list[float] | dict[str, float | list[float]] | None = Field(
+        default=None,
+        description="units of it in a period; with `per` a table with one for each group; a list has one for each step",
     )
-    use: str = Field(description="which of the task's uses counts, such as 'units', 'spend' or 'lines'")
-    times: float | str = Field(
-        default=1.0,
-        description="use is multiplied by this: a number, or a column of the states such as litres of a unit",
+    dates: str = Field(
+        default="", description="instead: a file with the columns date, limit and, with `per`, that of the group"
     )
+    column: str = Field(
+        default="", description="column of the states with what one unit takes, such as litres; left out: 1"
+    )
+    use: str = Field(default="", description="which of the task's uses counts, such as 'spend'; left out: its first")
     per: str = Field(default="", description="column of the states with the group of each series, such as its truck")
     steps: int | None = Field(
         default=None, ge=1, description="planning steps at which it holds, from now on; mode closed when above 1"
@@ -238,7 +242,9 @@ class Settings:
     columns: Columns  # what the user's files call things
     backtest: Backtest  # periods that are replayed
     run: Run  # engine, threads, chunks
-    shared: tuple[SharedLimit, ...] = ()  # limits that series share
+    shared: Mapping[str, SharedLimit] = field(default_factory=dict)  # limits that series share, by name
+    shared_gap: float = 0.01  # what sharing them may lose at most, of what they cost
+    shared_serve: Literal["fallback", "best"] = "fallback"  # what leaves when it may lose more
     log: Log = field(default_factory=Log)  # what large runs keep
     without_forecast: Literal["refuse", "hold"] = "refuse"  # what a series without a usable forecast is called
     files: Files = field(default_factory=Files)  # where the user's files are
