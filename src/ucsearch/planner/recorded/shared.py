@@ -63,8 +63,8 @@ def _limit_words(
     if result is None:
         return []
     used = next(p.used for p in result.table() if p.resource == label)
-    lines = [f"{label}: {figure(used)} of {limit} used; " + (
-        f"one more unit is worth about {figure(price, 4)} {money}." if price > 0.0 else "the limit does not bind.")]  # fmt: skip
+    worth = f"one more unit is worth about {figure(price, 4)} {money}" if price > 0.0 else "the limit does not bind"
+    lines = [f"{label}: {figure(used)} of {limit} used; {worth}."]
     line = result.next_in_line(label, len(result.problem.series)) if price > 0.0 else []
     if line:
         first = ", ".join(f"{n} ({figure(gain, 4)} {money} a unit, {figure(use)})" for n, gain, use in line[:_NEXT])
