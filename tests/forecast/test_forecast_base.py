@@ -153,7 +153,8 @@ def test_short_series_is_refused_with_the_length_needed(model: Forecaster) -> No
         (np.arange(50.0), [30.5], 3, "a list of at least one index"),
         (np.arange(50.0), [30], 0, "horizon: saw 0"),
         (np.zeros((50, 2)), [30], 3, r"y: saw shape \(50, 2\)"),
-        (np.where(np.arange(50) == 7, np.nan, 1.0), [30], 3, r"y\[7\]: saw nan"),
+        (np.where(np.arange(50) == 0, np.nan, 1.0), [30], 3, r"y\[0\]: saw nan"),
+        (np.where(np.arange(50) > 3, np.nan, 1.0), [30], 3, "y: saw 4 values up to the first cutoff"),
         (np.where(np.arange(50) == 9, np.inf, 1.0), [30], 3, r"y\[9\]: saw inf"),
     ],
 )

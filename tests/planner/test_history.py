@@ -103,8 +103,8 @@ def test_calibrate_and_arming_judge_the_forecast_that_is_written(
     seen: list[tuple[Any, np.ndarray]] = []
     forecasts = Preparation.forecasts
 
-    def noted(self: Preparation, series: str, values: Any, cutoffs: Any, how: Any = None) -> Any:
-        made = forecasts(self, series, values, cutoffs, how)
+    def noted(self: Preparation, series: str, values: Any, cutoffs: Any, how: Any = None, known: Any = None) -> Any:
+        made = forecasts(self, series, values, cutoffs, how, known)
         if how is None or not how.active:
             seen.append((int(cutoffs[-1]), made[-1]))
         return made

@@ -189,7 +189,7 @@ def test_a_date(text: str, order: Any, expected: str | None) -> None:
             "2024-02-25;1.234",
             r"column demand, .*saw '1.234', expected a number that can be read in one way; columns.dec",
         ),
-        ("2024-02-25;n/a", r"saw 'n/a', expected a number, or no row \(columns.gaps = 'zero' counts it"),
+        ("2024-02-25;n/a", r"saw 'n/a', expected a number, or no row \(columns.gaps = 'zero' counts"),
         ("2024-02-25;3\nA;2024-02-26;4\nA;2024-02-25;3", r"line 4, .*saw 2024-02-25 twice, expected one row for each"),
         ("2024-02-26;3\nA;2024-02-25;4", r"line 3, .*saw 2024-02-25 after 2024-02-26, expected .*\(sort by date\)"),
     ],

@@ -86,6 +86,8 @@ def forecast(
     if report.clipped:
         kept = "--set forecast.keep_outliers=true keeps them"
         typer.echo(f"{report.clipped} values far out of what came before were cut back ({kept})")
+    if report.unknown:
+        typer.echo(f"{report.unknown} periods without a known demand: out of stock, or gaps")
     typer.echo(f"forecasts in {report.out}" + (f", archive in {report.archive}" if report.archive else ""))
     _leave(report.problems)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import Forecaster, PathForecast
+from ucsearch.forecast.base import Forecaster, PathForecast, first_origin, known_for
 from ucsearch.forecast.bootstrap import MarkovBootstrap
 from ucsearch.forecast.calibration import crps_ensemble
 from ucsearch.forecast.cleaning import stopped_for
@@ -28,6 +28,8 @@ _CLEARLY = 1.05  # by which smoothing must be better than what also knows drifts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
     """Smoothing, unbiased ridge paths or the bootstrap for intermittent demand, chosen per series on its own past."""
+
+    takes_known: ClassVar[bool] = True
 
     paths: int = 100  # J
     origins: int = 60  # past forecasts that each candidate is judged by
@@ -55,22 +57,26 @@ class Auto:
         """Observations that the least demanding candidate needs."""
         return min(model.min_history(season) for model in self.candidates())
 
-    def choose(self, y: Floats, cutoff: int, *, horizon: int, season: int, stream: np.uint64) -> Forecaster:
+    def choose(
+        self, y: Floats, cutoff: int, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> Forecaster:
         """The candidate with the least CRPS over the last `origins` forecasts whose outcomes are known at `cutoff`; of
         equals the first. Without enough past: the first that can forecast at all. Where demand has stopped: the
         bootstrap of what was since the last sale."""
         marks = np.array([cutoff], dtype=np.int64)
-        return self.choices(y, marks, horizon=horizon, season=season, stream=stream)[0]
+        return self.choices(y, marks, horizon=horizon, season=season, stream=stream, known=known)[0]
 
     def choices(
-        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
     ) -> list[Forecaster]:  # fmt: skip
         """What `choose` would choose at each of the rising `cutoffs`."""
-        return [m for m, _ in self._chosen(y, cutoffs, horizon=horizon, season=season, stream=stream)]
+        return [m for m, _ in self._chosen(y, cutoffs, horizon=horizon, season=season, stream=stream, known=known)]
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
-        """At every cutoff by the candidate that was best until then."""
-        chosen = self._chosen(y, cutoffs, horizon=horizon, season=season, stream=stream)
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
+        """At every cutoff by the candidate that was best until then; what is `known` ahead is for ridge paths."""
+        chosen = self._chosen(y, cutoffs, horizon=horizon, season=season, stream=stream, known=known)
         members = np.stack([own for _, own in chosen])
         names = {model.name for model, _ in chosen}
         return PathForecast(
@@ -79,7 +85,7 @@ class Auto:
         )  # fmt: skip
 
     def _chosen(
-        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None
     ) -> list[tuple[Forecaster, Floats]]:  # fmt: skip
         """The candidate and its members (J, H) at each cutoff. Which candidates can forecast there and are tried
         follows from the values up to that cutoff alone."""
@@ -92,7 +98,8 @@ class Auto:
         walked: dict[Forecaster, tuple[int, Floats, Floats]] = {}  # place of its first cutoff, members, scores
         for model in dict.fromkeys(m for several in able for m in several):
             places = [o for o, several in enumerate(able) if model in several]
-            walked[model] = (places[0], *self._walked(model, seen, marks[places[0] :], **common))
+            own = known_for(model, known)
+            walked[model] = (places[0], *self._walked(model, seen, marks[places[0] :], known=own, **common))
         found: list[tuple[Forecaster, Floats]] = []
         for o, cutoff in enumerate(marks.tolist()):
             if (faded := self._faded(seen[: cutoff + 1], season)) is not None:
@@ -108,8 +115,10 @@ class Auto:
         return MarkovBootstrap(paths=self.paths, floor=self.floor, window=run + 1) if run else None
 
     def _able(self, y: Floats, cutoff: int, season: int) -> list[Forecaster]:
-        able = [m for m in self.candidates() if m.min_history(season) <= cutoff + 1]
-        none = np.mean(np.asarray(y)[: cutoff + 1] == 0.0)
+        values = np.asarray(y)[: cutoff + 1]
+        values = values[~np.isnan(values)]
+        able = [m for m in self.candidates() if m.min_history(season) <= values.size]
+        none = np.mean(values == 0.0) if values.size else 0.0
         if len(able) > 1 and none < _INTERMITTENT:
             able = [m for m in able if not isinstance(m, MarkovBootstrap)]
         if not able:
@@ -120,18 +129,20 @@ class Auto:
         return able
 
     def _walked(
-        self, model: Forecaster, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
-    ) -> tuple[Floats, Floats]:
+        self, model: Forecaster, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64,
+        known: Floats | None = None,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
         """Members (O, J, H) at the cutoffs, and CRPS (T, H) of its forecasts at every origin of y from `origins` before
         the first on; NaN where the outcome is not known or nothing was forecast."""
-        first = max(model.min_history(season) - 1, int(cutoffs[0]) - self.origins - horizon)
+        first = max(first_origin(model, y, season), int(cutoffs[0]) - self.origins - horizon)
         marks = np.arange(first, int(cutoffs[-1]) + 1, dtype=np.int64)
-        members = model.forecast(y, marks, horizon=horizon, season=season, stream=stream).members
+        members = model.forecast(y, marks, horizon=horizon, season=season, stream=stream, known=known).members
         scores = np.full((len(y), horizon), np.nan)
         for h in range(horizon):
-            known = marks[marks + 1 + h < len(y)]
-            if known.size:
-                scores[known, h] = crps_ensemble(members[: known.size, :, h], y[known + 1 + h])
+            told = marks[marks + 1 + h < len(y)]
+            told = told[~np.isnan(y[told + 1 + h])]
+            if told.size:
+                scores[told, h] = crps_ensemble(members[told - first, :, h], y[told + 1 + h])
         return members[cutoffs - first], scores
 
     def _best(self, able: list[Forecaster], scores: list[Floats], cutoff: int) -> int:

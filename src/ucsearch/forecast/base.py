@@ -25,10 +25,14 @@ __all__ = [
     "SeriesLike",
     "check_history",
     "check_paths",
+    "first_origin",
     "forecast_one",
     "forecast_paths",
     "forecast_stream",
+    "known_ahead",
+    "known_for",
     "pair_paths",
+    "refuse_known",
     "room_for",
     "walk_forward_cutoffs",
 ]
@@ -153,8 +157,12 @@ class Forecaster(Protocol):
         """Observations needed up to and including a cutoff."""
         ...
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
-        """Forecasts at `cutoffs` (rising); values of `y` after a cutoff have no influence on its forecast."""
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
+        """Forecasts at `cutoffs` (rising); values of `y` after a cutoff have no influence on its forecast. NaN in `y`
+        is a period that is not known. `known` (n, K): columns that are known ahead, as far as the last horizon; a
+        forecaster that cannot use them refuses them."""
         ...
 
 
@@ -175,6 +183,14 @@ def walk_forward_cutoffs(length: int, *, horizon: int, origins: int, step: int =
     return np.arange(first, last + 1, step, dtype=np.int64)
 
 
+def first_origin(model: Forecaster, y: Floats, season: int) -> int:
+    """The first index of `y` at which the model knows as many values as it needs; the length of `y` where it never
+    does."""
+    there = np.flatnonzero(~np.isnan(y))
+    needed = model.min_history(season)
+    return int(there[needed - 1]) if there.size >= needed else len(y)
+
+
 def room_for(cutoffs: int, paths: int, horizon: int) -> tuple[Floats, Floats, Floats]:
     """Members (O, J, H), mean and standard deviation (O, H), to be filled."""
     return np.empty((cutoffs, paths, horizon)), np.empty((cutoffs, horizon)), np.empty((cutoffs, horizon))
@@ -189,7 +205,8 @@ def check_paths(paths: int, floor: float) -> None:
 
 
 def check_history(y: Any, cutoffs: Any, *, horizon: int, needed: int) -> tuple[Floats, Ints]:
-    """The part of `y` that may be seen, and checked cutoffs."""
+    """The part of `y` that may be seen, and checked cutoffs. NaN is a period that is not known, the first one is; of
+    the others at least `needed` must be known at the first cutoff."""
     if not horizon >= 1:
         raise InputError("horizon", horizon, "at least 1")
     marks = np.asarray(cutoffs)
@@ -211,11 +228,43 @@ def check_history(y: Any, cutoffs: Any, *, horizon: int, needed: int) -> tuple[F
     # What lies after the last cutoff is cut off here, so that no code below can look at it. A copy, because
     # Numba would compile everything twice, for arrays that can be written to and for those that cannot.
     seen = values[: marks[-1] + 1].copy()
-    good = np.isfinite(seen)
-    if not good.all():
-        at = int(np.argmin(good))
+    bad = np.isinf(seen)
+    bad[0] |= np.isnan(seen[0])
+    if bad.any():
+        at = int(np.argmax(bad))
         raise InputError("y", seen[at], "a finite number", index=at)
+    if not (there := int(np.count_nonzero(~np.isnan(seen[: marks[0] + 1])))) >= needed:
+        raise InputError("y", f"{there} values up to the first cutoff", f"at least {needed}; the others are not known")
     return seen, marks
+
+
+def known_ahead(known: Any, cutoffs: Ints, horizon: int) -> Floats:
+    """(n, K) checked columns of what is known ahead, as far as the horizon of the last cutoff; K is 0 without any."""
+    rows = int(cutoffs[-1]) + 1 + horizon
+    if known is None:
+        return np.zeros((rows, 0))
+    values = np.asarray(known, dtype=np.float64)
+    if values.ndim != 2 or len(values) < rows:
+        raise InputError("known", f"shape {values.shape}", f"shape (n, K), n at least {rows}")
+    values = np.ascontiguousarray(values[:rows])
+    if not np.isfinite(values).all():
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise InputError("known", values[index], "a finite number", index=index)
+    return values
+
+
+def known_for(model: Forecaster, known: Floats | None) -> Floats | None:
+    """What is known ahead, for one of several models that share a series: nothing for one that cannot use it."""
+    return known if getattr(model, "takes_known", False) else None
+
+
+def refuse_known(name: str, known: Any) -> None:
+    """Say that a forecaster cannot use what is known ahead."""
+    if known is not None:
+        raise InputError(
+            "known", "columns that are known ahead", f"none: {name} cannot use them",
+            hint="unbiased_ridge, ridge_paths, ridge_ensemble and auto can.",
+        )  # fmt: skip
 
 
 def forecast_one(model: Forecaster, series: SeriesLike, cutoffs: Ints, *, horizon: int, key: int) -> PathForecast:
@@ -290,7 +339,15 @@ def pair_paths(paths: Floats, history: Floats) -> Floats:
     begins = history.shape[0] - horizon
     if begins < 2:
         return paths
-    at = np.linspace(0, begins - 1, count).astype(np.int64)
+    there = ~np.isnan(history).any(axis=1)
+    if there.all():
+        usable = np.arange(begins)
+    else:  # stretches of which every value is known
+        upto = np.concatenate([[0], np.cumsum(there)])
+        usable = np.flatnonzero(upto[horizon + 1 :] - upto[:begins] == horizon + 1)
+    if usable.size < 2:
+        return paths
+    at = usable[np.linspace(0, usable.size - 1, count).astype(np.int64)]
     ahead = history[at[:, None] + 1 + np.arange(horizon)].mean(axis=1)  # (J, F)
     moved = ahead - history[at]
     out = np.empty_like(paths)

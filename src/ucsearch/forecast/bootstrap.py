@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import PathForecast, check_history, check_paths, room_for
+from ucsearch.forecast.base import PathForecast, check_history, check_paths, refuse_known, room_for
 from ucsearch.forecast.kernels import path_moments
 from ucsearch.forecast.streams import derive_stream, index_below, normal, uniform
 from ucsearch.jit import compiled
@@ -51,13 +51,16 @@ class MarkovBootstrap:
         """10 observations, or one season."""
         return max(LEAST_HISTORY, season)
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
         """Paths at every cutoff; whole numbers where the series has nothing else."""
+        refuse_known(self.name, known)
         if not season >= 1:
             raise InputError("season", season, "at least 1")
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         members, mean, std = room_for(marks.size, self.paths, horizon)
-        whole = bool((seen == np.floor(seen)).all())
+        whole = bool(((seen == np.floor(seen)) | np.isnan(seen)).all())
         markov_paths(
             seen, marks, season, self.window, self.jitter, whole, float(self.phase_weight), float(self.floor), stream,
             members, mean, std,
@@ -78,26 +81,32 @@ def markov_paths(
     for o in range(cutoffs.size):
         last = cutoffs[o]
         first = max(0, last + 1 - window)
-        n = last + 1 - first
+        n = 0
         # How often demand follows no demand and demand, each mixed with one period of the overall share.
         known, after_none, none, after_some, some = 0, 0.0, 0.0, 0.0, 0.0
         for t in range(first, last + 1):
+            if np.isnan(y[t]):
+                continue
+            n += 1
             if y[t] > 0.0:
                 sizes[known] = y[t]
                 known += 1
-            if t > first:
+            if t > first and not np.isnan(y[t - 1]):
                 if y[t - 1] > 0.0:
                     some += 1.0
                     after_some += 1.0 if y[t] > 0.0 else 0.0
                 else:
                     none += 1.0
                     after_none += 1.0 if y[t] > 0.0 else 0.0
-        share = known / n
+        share = known / max(n, 1)
         from_none, from_some = (after_none + share) / (none + 1.0), (after_some + share) / (some + 1.0)
         for phase in range(season):
             hits, seen = 0.0, 0.0
             t = last - phase
             while t >= first:
+                if np.isnan(y[t]):
+                    t -= season
+                    continue
                 seen += 1.0
                 hits += 1.0 if y[t] > 0.0 else 0.0
                 t -= season
@@ -115,7 +124,8 @@ def markov_paths(
                 order[j], order[other] = order[other], order[j]
             for j in range(count):
                 before = y[last] if h == 0 else paths[h - 1, j]
-                chance = min((from_some if before > 0.0 else from_none) * bent[back], 1.0)
+                after = share if np.isnan(before) else from_some if before > 0.0 else from_none
+                chance = min(after * bent[back], 1.0)
                 # One stratified draw: below the chance there is demand, and its place below says how much.
                 u = (order[j] + uniform(own_stream, base + count + j)) / count
                 value = 0.0

@@ -70,18 +70,21 @@ class Calibration:
         self.model = model
         self.levels = tuple(float(level) for level in levels)
         self.count = 0
+        self._known = np.zeros(horizon)  # outcomes that are known
         self._inside = np.zeros((len(self.levels), horizon))
         self._width = np.zeros((len(self.levels), horizon))
         self._crps = np.zeros(horizon)
         self._pit = np.zeros(bins)
 
     def add(self, members: Any, y: Any, *, weights: Any = None, scale: float = 1.0) -> None:
-        """Add forecasts (N, J, H) and outcomes (N, H); `scale` divides CRPS and widths of these forecasts.
+        """Add forecasts (N, J, H) and outcomes (N, H), NaN where one is not known; `scale` divides CRPS and widths of
+        these forecasts.
 
         Give a scale per series (for instance its mean absolute change) to average over series of any size.
         """
         x = _finite(members, "members", 3)
-        actual = _finite(y, "y", 2)
+        given = np.asarray(y, dtype=np.float64)
+        actual = _finite(np.where(np.isnan(given), 0.0, given), "y", 2)
         count, size, steps = x.shape
         if steps != self._crps.size:
             raise InputError("members", f"shape {x.shape}", f"{self._crps.size} steps")
@@ -91,9 +94,10 @@ class Calibration:
             raise InputError("scale", scale, "a positive number")
         equal = weights is None
         w = np.full(size, 1.0 / size) if equal else _weights(weights, size)
+        there = ~np.isnan(given)
         _accumulate(
             x,
-            actual,
+            np.where(there, actual, np.nan),
             w,
             equal,
             1.0 / scale,
@@ -104,6 +108,7 @@ class Calibration:
             self._pit,
         )
         self.count += count
+        self._known += there.sum(axis=0)
 
     def add_forecast(self, forecast: PathForecast, y: Floats, *, scale: float = 1.0) -> None:
         """Add all cutoffs of a forecast of the series `y`, which must go on to the last step; `scale` as for `add`."""
@@ -111,17 +116,23 @@ class Calibration:
         self.add(wide.members, forecast.actuals(y), weights=wide.weights, scale=scale)
         self.model = self.model or forecast.model
 
+    @property
+    def unknown(self) -> int:
+        """Outcomes that were not known and so did not count."""
+        return self.count * self._known.size - int(self._known.sum())
+
     def report(self) -> CalibrationReport:
         """Averages over what was added so far."""
-        if self.count == 0:
-            raise InputError("calibration", "no forecasts", "at least one")
-        cells = self.count * self._crps.size
+        cells = int(self._known.sum())
+        if cells == 0:
+            raise InputError("calibration", "no forecasts", "at least one whose outcome is known")
+        by_step = np.maximum(self._known, 1.0)
         arrays = {
             "coverage": self._inside.sum(axis=1) / cells,
-            "coverage_by_step": self._inside / self.count,
+            "coverage_by_step": self._inside / by_step,
             "width": self._width.sum(axis=1) / cells,
-            "width_by_step": self._width / self.count,
-            "crps_by_step": self._crps / self.count,
+            "width_by_step": self._width / by_step,
+            "crps_by_step": self._crps / by_step,
             "pit": self._pit / cells,
         }
         for array in arrays.values():
@@ -251,6 +262,8 @@ def _accumulate(
                 for j in range(size):  # not `column[:] = column[order]`, whose checks numba compiles for seconds
                     column[j] = x[n, order[j], h]
             actual = y[n, h]
+            if np.isnan(actual):
+                continue
             crps[h] += per_scale * _crps_sorted(column, weight, actual)
             for at in range(levels.size):
                 low = _quantile(column, weight, equal, 0.5 * (1.0 - levels[at]))

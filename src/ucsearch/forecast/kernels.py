@@ -1,7 +1,8 @@
 """Compiled parts of the forecasters: walk-forward ridge fits, residuals, and simulated paths.
 
 P lags (rising, the first is 1), Q = P + 1 regressors (an intercept is separate), R residuals, J paths,
-H steps. Every routine reads `y` only up to the index it is given.
+H steps, K columns that are known ahead. Every routine reads `y` only up to the index it is given. NaN in `y` is a
+period that is not known: it joins no fit and no error, and where a lag needs it, what was forecast stands in.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from ucsearch.jit import compiled
 __all__ = [
     "add_row",
     "draw_coefficients",
+    "draw_effects",
     "fill_row",
+    "fit_effects",
     "kept_residuals",
     "latin_paths",
     "level_form",
     "path_moments",
     "ridge_paths",
     "solve",
+    "stand_in",
+    "without_known",
 ]
 
 Floats = NDArray[np.float64]
@@ -29,20 +34,94 @@ Ints = NDArray[np.int64]
 
 # A regressor whose centred square sum is below this share of its raw one is taken as constant.
 CONSTANT = 1e-12
+# Times that a known column must have been different before it is learned from: one promotion says little.
+LEAST_SEEN = 3
 
 
 @compiled
-def fill_row(y: Floats, t: int, lags: Ints, level: float, row: Floats) -> None:
-    """Regressors and target for time t, both measured from the last value y[t-1].
+def without_known(value: float, known: Floats, effects: Floats, t: int) -> float:
+    """The value of time t less the effects of its known columns."""
+    for c in range(effects.size):
+        value -= effects[c] * known[t, c]
+    return value
+
+
+@compiled
+def fill_row(y: Floats, known: Floats, effects: Floats, t: int, lags: Ints, level: float, row: Floats) -> None:
+    """Regressors and target for time t, both measured from the last value y[t-1], effects of known columns taken off.
 
     Measured like this, shrinking the coefficients leads to "same as last time" and not to a flat mean; the
     first regressor pulls towards the running mean `level` of y[:t], so that a stationary series can too.
     """
-    last = y[t - 1]
+    last = without_known(y[t - 1], known, effects, t - 1)
     row[0] = level - last
     for i in range(1, lags.size):
-        row[i] = y[t - lags[i]] - last
-    row[lags.size] = y[t] - last
+        row[i] = without_known(y[t - lags[i]], known, effects, t - lags[i]) - last
+    row[lags.size] = without_known(y[t], known, effects, t) - last
+
+
+@compiled
+def stand_in(row: Floats, slope: Floats, intercept: float, fitted: bool, last: float, mean: float) -> float:
+    """What stands for a value that is not known: its forecast, or the mean so far until there is a fit."""
+    if not fitted:
+        return mean
+    value = last + intercept
+    for i in range(slope.size):
+        value += slope[i] * row[i]
+    return value
+
+
+@compiled
+def fit_effects(
+    gram: Floats, chol: Floats, counts: Ints, known: Floats, t: int, error: float, ridge: float, discount: float,
+    effects: Floats,
+) -> None:  # fmt: skip
+    """Learn from the error of time t what each known column adds: ridge regression of what was not forecast without
+    them on how far they are from their first values. `counts`: how often each was elsewhere."""
+    k = effects.size
+    row = np.empty(k + 1)
+    for c in range(k):
+        row[c] = known[t, c] - known[0, c]
+        error += effects[c] * row[c]
+        if row[c] != 0.0:
+            counts[c] += 1
+    row[k] = error
+    add_row(gram, row, 1.0, discount)
+    solve(gram, ridge, 1.0, chol, effects)
+    for c in range(k):
+        if counts[c] < LEAST_SEEN:
+            effects[c] = 0.0
+
+
+@compiled
+def draw_effects(
+    gram: Floats, chol: Floats, counts: Ints, known: Floats, t: int, effects: Floats, noise: float, stream: np.uint64,
+    out: Floats,
+) -> None:  # fmt: skip
+    """(H, J) what the known columns add after time t; with `noise` every path draws its own effects, as
+    `draw_coefficients` does, of how far they are from their means."""
+    steps, count = out.shape
+    k = effects.size
+    away = np.zeros(k)
+    for j in range(count):
+        sign = -1.0
+        if j % 2 == 0:
+            sign = 1.0
+            if noise > 0.0 and gram[k + 1, k + 1] > 0.0:
+                for c in range(k):
+                    away[c] = noise * normal(stream, j * k + c)
+                back_substitute(chol, away)
+                for c in range(k):
+                    if counts[c] < LEAST_SEEN:
+                        away[c] = 0.0
+        for h in range(steps):
+            total = 0.0
+            for c in range(k):
+                x = known[t + 1 + h, c]
+                total += effects[c] * x
+                if away[c] != 0.0:
+                    total += sign * away[c] * (x - known[0, c] - gram[k + 1, c] / gram[k + 1, k + 1])
+            out[h, j] = total
 
 
 @compiled
@@ -182,9 +261,10 @@ def kept_residuals(ring: Floats, count: int, out: Floats) -> int:
 @compiled
 def latin_paths(
     y: Floats, n: int, lags: Ints, phi: Floats, const: Floats, pool: Floats, pool_size: int, low: float,
-    high: float, latin: bool, stream: np.uint64, order: Ints, paths: Floats,
+    high: float, latin: bool, stream: np.uint64, order: Ints, added: Floats, paths: Floats,
 ) -> None:  # fmt: skip
-    """Simulate J paths (H, J) from y[:n] with residuals drawn from the sorted `pool`.
+    """Simulate J paths (H, J) from y[:n] with residuals drawn from the sorted `pool`; `added` (H, J), or nothing of
+    size 0, is what known columns add to them.
 
     With `latin`, path j takes its residual at each step from its own J-th part of the pool, the parts being
     dealt out anew at every step: each step sees the whole residual distribution once, and the paths' mean and
@@ -220,8 +300,15 @@ def latin_paths(
         else:
             for j in range(count):
                 row[j] += pool[index_below(stream, base + j, pool_size)]
+        if added.size == 0:
+            for j in range(count):
+                row[j] = min(max(row[j], low), high)
+        else:
+            for j in range(count):
+                row[j] = min(max(row[j] + added[h, j], low), high) - added[h, j]
+    for h in range(added.shape[0]):
         for j in range(count):
-            row[j] = min(max(row[j], low), high)
+            paths[h, j] = min(max(paths[h, j] + added[h, j], low), high)
 
 
 @compiled
@@ -244,42 +331,81 @@ def path_moments(paths: Floats, members: Floats, mean: Floats, std: Floats) -> N
 
 @compiled
 def ridge_paths(
-    y: Floats, cutoffs: Ints, lags: Ints, ridge: float, pull: float, discount: float, keep: int, warmup: int,
-    vary: bool, widen: float, floor: float, latin: bool, stream: np.uint64, members: Floats, mean: Floats,
+    y: Floats, known: Floats, cutoffs: Ints, lags: Ints, ridge: float, pull: float, discount: float, keep: int,
+    warmup: int, vary: bool, widen: float, floor: float, latin: bool, stream: np.uint64, members: Floats, mean: Floats,
     std: Floats,
 ) -> None:  # fmt: skip
-    """Walk forward through y once; at each cutoff simulate members (O, J, H)."""
+    """Walk forward through y once; at each cutoff simulate members (O, J, H). Gaps in `y` are filled in place; `known`
+    (n, K) has rows as far as the last cutoff's horizon."""
     count, steps = members.shape[1], members.shape[2]
-    q = lags.size
+    q, k = lags.size, known.shape[1]
     gram = np.zeros((q + 2, q + 2))
     chol = np.empty((q + 1, q + 1))
     row = np.empty(q + 1)
     slope = np.zeros(q)
+    effects = np.zeros(k)
+    effect_gram, effect_chol = np.zeros((k + 2, k + 2)), np.empty((k + 1, k + 1))
+    counts = np.zeros(k, np.int64)
+    seen_known = np.zeros(k)  # sums of the known columns where y is known
     phi = np.empty((q, count))
     const = np.empty(count)
     ring = np.zeros(keep)
     pool = np.empty(keep)
     order = np.empty(count, np.int64)
+    added = np.empty((steps if k > 0 else 0, count))
+    base = np.empty(y.size)
     paths = np.empty((steps, count))
     start = lags[q - 1]
     level, low, high = 0.0, y[0], y[0]
+    n, gaps = 0, 0
     for t in range(start):
+        if np.isnan(y[t]):
+            y[t] = level / n
+            gaps += 1
+            continue
         level += y[t]
+        n += 1
         low, high = min(low, y[t]), max(high, y[t])
-    seen, done = 0, 0
-    # Residuals older than the window of the first cutoff are never used, so their fits are skipped.
-    first_fit = cutoffs[0] - keep
+        for c in range(k):
+            seen_known[c] += known[t, c]
     for t in range(start, y.size):
-        fill_row(y, t, lags, level / t, row)
-        if t - start >= warmup and t > first_fit:
-            error = row[q] - solve(gram, ridge, pull, chol, slope)
-            for i in range(q):
-                error -= slope[i] * row[i]
-            ring[seen % keep] = error
-            seen += 1
-        add_row(gram, row, 1.0, discount)
-        level += y[t]
-        low, high = min(low, y[t]), max(high, y[t])
+        if np.isnan(y[t]):
+            gaps += 1
+    seen, done, rows = 0, 0, 0
+    # Residuals older than the window of the first cutoff are never used, so their fits are skipped.
+    first_fit = cutoffs[0] - keep - gaps
+    for t in range(start, y.size):
+        centre = level / n
+        for c in range(k):
+            centre -= effects[c] * seen_known[c] / n
+        if np.isnan(y[t]):
+            fill_row(y, known, effects, t, lags, centre, row)
+            intercept = solve(gram, ridge, pull, chol, slope) if rows >= warmup else 0.0
+            last = without_known(y[t - 1], known, effects, t - 1)
+            value = stand_in(row, slope, intercept, rows >= warmup, last, centre)
+            for c in range(k):
+                value += effects[c] * known[t, c]
+            y[t] = min(max(value, low), high)
+        else:
+            fill_row(y, known, effects, t, lags, centre, row)
+            error, judged = 0.0, rows >= warmup and (t > first_fit or k > 0)
+            if judged:
+                error = row[q] - solve(gram, ridge, pull, chol, slope)
+                for i in range(q):
+                    error -= slope[i] * row[i]
+                ring[seen % keep] = error
+                seen += 1
+            add_row(gram, row, 1.0, discount)
+            rows += 1
+            level += y[t]
+            n += 1
+            low, high = min(low, y[t]), max(high, y[t])
+            for c in range(k):
+                seen_known[c] += known[t, c]
+            if judged and k > 0:
+                fit_effects(
+                    effect_gram, effect_chol, counts, known, t, error, ridge, discount, effects
+                )  # fmt: skip
         if t == cutoffs[done]:
             intercept = solve(gram, ridge, pull, chol, slope)
             size = kept_residuals(ring, seen, pool)
@@ -289,11 +415,20 @@ def ridge_paths(
                     noise += pool[i] * pool[i]
                 noise = np.sqrt(noise / size)
             here = derive_stream(stream, t)
-            draw_coefficients(gram, chol, slope, intercept, level / (t + 1), noise, derive_stream(here, 0), phi, const)
+            centre = level / n
+            for c in range(k):
+                centre -= effects[c] * seen_known[c] / n
+            draw_coefficients(gram, chol, slope, intercept, centre, noise, derive_stream(here, 0), phi, const)
+            if k > 0:
+                draw_effects(
+                    effect_gram, effect_chol, counts, known, t, effects, noise, derive_stream(here, 2), added
+                )  # fmt: skip
+            for i in range(t + 1 - start, t + 1):
+                base[i] = without_known(y[i], known, effects, i)
             room = widen * (high - low)
             latin_paths(
-                y, t + 1, lags, phi, const, pool, size, max(low - room, floor), max(high + room, floor),
-                latin, derive_stream(here, 1), order, paths,
+                base, t + 1, lags, phi, const, pool, size, max(low - room, floor), max(high + room, floor),
+                latin, derive_stream(here, 1), order, added, paths,
             )  # fmt: skip
             path_moments(paths, members[done], mean[done], std[done])
             done += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.forecast.kernels import add_row, fill_row, level_form, solve
+from ucsearch.forecast.kernels import add_row, fill_row, fit_effects, level_form, solve, stand_in, without_known
 from ucsearch.forecast.streams import derive_stream, uniform
 from ucsearch.jit import compiled
 
@@ -76,9 +76,10 @@ def predict_variance(head: Floats, volatility: float, level: float) -> float:
 @compiled
 def member_path(
     y: Floats, n: int, lags: Ints, phi: Floats, const: float, low: float, high: float, head: Floats,
-    volatility: float, psi: Floats, path: Floats, spread: Floats,
+    volatility: float, added: Floats, psi: Floats, path: Floats, spread: Floats,
 ) -> None:  # fmt: skip
-    """A member's mean path (H,) and the standard deviation of the errors that add up along it."""
+    """A member's mean path (H,) and the standard deviation of the errors that add up along it; `added` (H,) is what
+    known columns add."""
     steps = path.size
     cap = high - low
     for h in range(steps):
@@ -90,26 +91,35 @@ def member_path(
             else:
                 value += phi[i] * path[back]
                 response += phi[i] * psi[back]
-        path[h] = min(max(value, low), high)
+        outcome = min(max(value + added[h], low), high)
+        path[h] = outcome - added[h]
         psi[h] = response
         # spread holds the one-step variances until the second loop.
-        spread[h] = predict_variance(head, volatility, path[h])
+        spread[h] = predict_variance(head, volatility, outcome)
     for h in range(steps - 1, -1, -1):
         total = 0.0
         for i in range(h + 1):
             total += psi[h - i] * psi[h - i] * spread[i]
         spread[h] = min(np.sqrt(total), cap)
+    for h in range(steps):
+        path[h] = min(max(path[h] + added[h], low), high)
 
 
 @compiled
 def ridge_ensemble(
-    y: Floats, cutoffs: Ints, lags: Ints, ridge: float, pull: float, discount: float, keep: int, warmup: int,
-    widen: float, floor: float, stream: np.uint64, members: Floats, member_std: Floats, mean: Floats,
+    y: Floats, known: Floats, cutoffs: Ints, lags: Ints, ridge: float, pull: float, discount: float, keep: int,
+    warmup: int, widen: float, floor: float, stream: np.uint64, members: Floats, member_std: Floats, mean: Floats,
     std: Floats,
 ) -> None:  # fmt: skip
-    """Walk forward once, all members abreast; fills members and member_std (O, J, H)."""
+    """Walk forward once, all members abreast; fills members and member_std (O, J, H), and gaps of `y` in place."""
     count, steps = members.shape[1], members.shape[2]
-    q = lags.size
+    q, k = lags.size, known.shape[1]
+    effects = np.zeros(k)
+    effect_gram, effect_chol = np.zeros((k + 2, k + 2)), np.empty((k + 1, k + 1))
+    counts = np.zeros(k, np.int64)
+    seen_known = np.zeros(k)  # sums of the known columns where y is known
+    added = np.zeros(steps)
+    base = np.empty(y.size)
     plain = np.zeros((q + 2, q + 2))
     grams = np.zeros((count, q + 2, q + 2))
     chol = np.empty((q + 1, q + 1))
@@ -123,36 +133,71 @@ def ridge_ensemble(
     weights = derive_stream(stream, 0)
     start = lags[q - 1]
     level, low, high = 0.0, y[0], y[0]
+    n = 0
     for t in range(start):
+        if np.isnan(y[t]):
+            y[t] = level / n
+            continue
         level += y[t]
+        n += 1
         low, high = min(low, y[t]), max(high, y[t])
-    seen, done, running = 0, 0, 0.0
+        for c in range(k):
+            seen_known[c] += known[t, c]
+    seen, done, fitted, running = 0, 0, 0, 0.0
     for t in range(start, rows):
-        fill_row(y, t, lags, level / t, row)
-        if t - start >= warmup:
-            error = row[q] - solve(plain, ridge, pull, chol, slope)
-            for i in range(q):
-                error -= slope[i] * row[i]
-            if seen == 0:
-                running = error * error
-            errors[seen], volatility[seen], levels[seen] = error, running, y[t] - error
-            running = MEMORY * running + (1.0 - MEMORY) * error * error
-            seen += 1
-        add_row(plain, row, 1.0, discount)
-        for j in range(count):
-            add_row(grams[j], row, -np.log(uniform(weights, t * count + j)), discount)
-        level += y[t]
-        low, high = min(low, y[t]), max(high, y[t])
+        centre = level / n
+        for c in range(k):
+            centre -= effects[c] * seen_known[c] / n
+        if np.isnan(y[t]):
+            fill_row(y, known, effects, t, lags, centre, row)
+            intercept = solve(plain, ridge, pull, chol, slope) if fitted >= warmup else 0.0
+            last = without_known(y[t - 1], known, effects, t - 1)
+            value = stand_in(row, slope, intercept, fitted >= warmup, last, centre)
+            for c in range(k):
+                value += effects[c] * known[t, c]
+            y[t] = min(max(value, low), high)
+        else:
+            fill_row(y, known, effects, t, lags, centre, row)
+            error = 0.0
+            if fitted >= warmup:
+                error = row[q] - solve(plain, ridge, pull, chol, slope)
+                for i in range(q):
+                    error -= slope[i] * row[i]
+                if seen == 0:
+                    running = error * error
+                errors[seen], volatility[seen], levels[seen] = error, running, y[t] - error
+                running = MEMORY * running + (1.0 - MEMORY) * error * error
+                seen += 1
+            add_row(plain, row, 1.0, discount)
+            for j in range(count):
+                add_row(grams[j], row, -np.log(uniform(weights, t * count + j)), discount)
+            fitted += 1
+            level += y[t]
+            n += 1
+            low, high = min(low, y[t]), max(high, y[t])
+            for c in range(k):
+                seen_known[c] += known[t, c]
+            if fitted > warmup and k > 0:
+                fit_effects(
+                    effect_gram, effect_chol, counts, known, t, error, ridge, discount, effects
+                )  # fmt: skip
         if t == cutoffs[done]:
             since = max(0, seen - keep)
             fit_variance_head(errors[since:seen], volatility[since:seen], levels[since:seen], head)
             room = widen * (high - low)
             bottom, top = max(low - room, floor), max(high + room, floor)
+            centre = level / n
+            for c in range(k):
+                centre -= effects[c] * seen_known[c] / n
+            for h in range(steps):
+                added[h] = -without_known(0.0, known, effects, t + 1 + h) if k > 0 else 0.0
+            for i in range(t + 1 - start, t + 1):
+                base[i] = without_known(y[i], known, effects, i)
             for j in range(count):
                 intercept = solve(grams[j], ridge, pull, chol, slope)
-                const = level_form(slope, intercept, level / (t + 1), phi)
+                const = level_form(slope, intercept, centre, phi)
                 member_path(
-                    y,
+                    base,
                     t + 1,
                     lags,
                     phi,
@@ -161,19 +206,20 @@ def ridge_ensemble(
                     top,
                     head,
                     running,
+                    added,
                     psi,
                     members[done, j],
                     member_std[done, j],
                 )
             for h in range(steps):
-                centre, square = 0.0, 0.0
+                middle, square = 0.0, 0.0
                 for j in range(count):
-                    centre += members[done, j, h]
-                centre /= count
+                    middle += members[done, j, h]
+                middle /= count
                 for j in range(count):
-                    off = members[done, j, h] - centre
+                    off = members[done, j, h] - middle
                     square += off * off + member_std[done, j, h] * member_std[done, j, h]
-                mean[done, h] = centre
+                mean[done, h] = middle
                 std[done, h] = np.sqrt(square / count)
             done += 1
             if done == cutoffs.size:

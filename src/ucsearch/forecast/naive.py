@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import PathForecast, check_history, check_paths, room_for
+from ucsearch.forecast.base import PathForecast, check_history, check_paths, refuse_known, room_for
 from ucsearch.forecast.kernels import kept_residuals, latin_paths, path_moments
 from ucsearch.forecast.streams import derive_stream
 from ucsearch.jit import compiled
@@ -47,8 +47,11 @@ class SeasonalNaive:
         """One season, and 4 differences to resample."""
         return season + LEAST_ERRORS
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
         """Paths at every cutoff."""
+        refuse_known(self.name, known)
         if not season >= 1:
             raise InputError("season", season, "at least 1")
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
@@ -69,12 +72,29 @@ def naive_paths(
     pool = np.empty(keep)
     errors = np.empty(keep)
     order = np.empty(count, np.int64)
+    added = np.empty((0, count))
     paths = np.empty((steps, count))
+    seen = ~np.isnan(y)
+    level, there = 0.0, 0
+    for t in range(y.size):  # what is not known is as a season ago
+        if seen[t]:
+            level += y[t]
+            there += 1
+        elif t >= season:
+            y[t] = y[t - season]
+        else:
+            y[t] = level / there
     for o in range(cutoffs.size):
         n = cutoffs[o] + 1
-        size = min(keep, n - season)
-        for i in range(size):
-            errors[i] = y[n - 1 - i] - y[n - 1 - i - season]
+        size, i = 0, 0
+        while size < keep and i < n - season:
+            if seen[n - 1 - i] and seen[n - 1 - i - season]:
+                errors[size] = y[n - 1 - i] - y[n - 1 - i - season]
+                size += 1
+            i += 1
+        if size == 0:
+            errors[0] = 0.0
+            size = 1
         size = kept_residuals(errors[:size], size, pool)
         latin_paths(
             y,
@@ -89,6 +109,7 @@ def naive_paths(
             latin,
             derive_stream(stream, cutoffs[o]),
             order,
+            added,
             paths,
         )
         path_moments(paths, members[o], mean[o], std[o])

@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import Forecaster, PathForecast
+from ucsearch.forecast.base import Forecaster, PathForecast, first_origin, known_for
 from ucsearch.trace import Trace
 
 __all__ = [
@@ -273,8 +273,9 @@ _CELLS = 2_000_000  # of members held at a time
 
 
 def past_forecasts(
-    model: Forecaster, y: Floats, first: int, last: int, keep: int, *, horizon: int, season: int, stream: np.uint64
-) -> tuple[Archive, Floats]:
+    model: Forecaster, y: Floats, first: int, last: int, keep: int, *, horizon: int, season: int, stream: np.uint64,
+    known: Floats | None = None,
+) -> tuple[Archive, Floats]:  # fmt: skip
     """The archive of a series as if `model` had been asked at every origin from `first` to `last` (walk-forward), and
     the members (keep, J, H) of the last `keep` origins. Rows before `first` are not known."""
     mean, spread = (np.full((last + 1, horizon), np.nan) for _ in range(2))
@@ -283,7 +284,7 @@ def past_forecasts(
     while at <= last:
         upto = min(at + size, last + 1)
         marks = np.arange(at, upto, dtype=np.int64)
-        made = model.forecast(y[:upto], marks, horizon=horizon, season=season, stream=stream)
+        made = model.forecast(y[:upto], marks, horizon=horizon, season=season, stream=stream, known=known)
         members = np.asarray(made.expand().members)
         centre = members.mean(axis=1)
         mean[at:upto], spread[at:upto] = centre, np.abs(members - centre[:, None, :]).mean(axis=1)
@@ -295,34 +296,36 @@ def past_forecasts(
 
 
 def models_at(
-    model: Forecaster, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
-) -> list[Forecaster]:
+    model: Forecaster, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64,
+    known: Floats | None = None,
+) -> list[Forecaster]:  # fmt: skip
     """The model that forecasts at each cutoff: the one that `model` chooses there (`Auto.choices`), or itself."""
     choices = getattr(model, "choices", None)
     if choices is None:
         return [model] * len(cutoffs)
-    return list(choices(y, cutoffs, horizon=horizon, season=season, stream=stream))
+    return list(choices(y, cutoffs, horizon=horizon, season=season, stream=stream, known=known))
 
 
 def walk_recalibrated(
     model: Forecaster, y: Floats, cutoffs: Ints, how: Recalibration, *, horizon: int, season: int, stream: np.uint64,
-    outcomes: Floats | None = None,
+    outcomes: Floats | None = None, known: Floats | None = None,
 ) -> Floats:  # fmt: skip
     """(O, J, H) members at rising `cutoffs`, each recalibrated from what was known then about the model that forecasts
     there. `outcomes`: what happened, where `y` has outliers cut back. With method "paths" J is the least number of
     error paths known at any of them; each takes its newest."""
-    models = models_at(model, y, cutoffs, horizon=horizon, season=season, stream=stream)
+    models = models_at(model, y, cutoffs, horizon=horizon, season=season, stream=stream, known=known)
     several = list(dict.fromkeys(models))
     raws: list[Floats] = [np.zeros((0, 0))] * len(cutoffs)
     means, paths = np.zeros((len(cutoffs), horizon)), [np.zeros((0, horizon))] * len(cutoffs)
     for one in several:
         places = [o for o, chosen in enumerate(models) if chosen == one]
         marks = cutoffs[places]
-        first = max(one.min_history(season) - 1, int(marks[0]) - 2 * how.cycles * how.season)
+        first = max(first_origin(one, y, season), int(marks[0]) - 2 * how.cycles * how.season)
         last = int(marks[-1])
         archive, members = past_forecasts(
-            one, y, first, last, last + 1 - int(marks[0]), horizon=horizon, season=season, stream=stream
-        )
+            one, y, first, last, last + 1 - int(marks[0]), horizon=horizon, season=season, stream=stream,
+            known=known_for(one, known),
+        )  # fmt: skip
         if outcomes is not None:
             archive = archive._replace(y=outcomes[: last + 1])
         raw = members[marks - marks[0]]
@@ -334,8 +337,8 @@ def walk_recalibrated(
         for place, t, own in zip(places, marks.tolist(), raw, strict=True):
             raws[place] = own
             if how.method == "paths":
-                known = Archive(archive.y[: t + 1], archive.mean[: t + 1], archive.spread[: t + 1])
-                errors = correction_at(known, how, horizon).paths
+                until = Archive(archive.y[: t + 1], archive.mean[: t + 1], archive.spread[: t + 1])
+                errors = correction_at(until, how, horizon).paths
                 paths[place] = paths[place] if errors is None else errors
     size = min(map(len, paths))
     if how.method == "rolling" or size < LEAST_PATHS:
@@ -353,6 +356,10 @@ class Recalibrating:
     by_series: bool = False  # by each series' own season, not by `how.season`
 
     @property
+    def takes_known(self) -> bool:
+        return bool(getattr(self.model, "takes_known", False))
+
+    @property
     def name(self) -> str:
         return f"{self.model.name}, {self.label or self.how.method}"
 
@@ -360,11 +367,15 @@ class Recalibrating:
         more = LEAST_PATHS * self.how.season if self.how.method == "paths" else 0
         return int(self.model.min_history(season)) + more
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
         how = replace(self.how, season=season) if self.by_series else self.how
         if not how.active:
-            return self.model.forecast(y, cutoffs, horizon=horizon, season=season, stream=stream)
-        members = walk_recalibrated(self.model, y, cutoffs, how, horizon=horizon, season=season, stream=stream)
+            return self.model.forecast(y, cutoffs, horizon=horizon, season=season, stream=stream, known=known)
+        members = walk_recalibrated(
+            self.model, y, cutoffs, how, horizon=horizon, season=season, stream=stream, known=known
+        )
         return PathForecast(
             members, members.mean(axis=1), members.std(axis=1), np.asarray(cutoffs, np.int64), self.name, "joint"
         )

@@ -2,19 +2,21 @@
 
 The series is walked through once. Every observation is first forecast by a model fitted to what came before
 it, which gives honest one-step errors, and then joins the fit. At a cutoff the model is fitted to everything
-up to it; its latest errors are resampled into paths, or feed the variance head.
+up to it; its latest errors are resampled into paths, or feed the variance head. What columns that are known ahead
+(a promotion, a price) add is learned from the errors without them, taken off before the fit and put back on the paths.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import PathForecast, check_history, room_for
+from ucsearch.forecast.base import PathForecast, check_history, known_ahead, room_for
 from ucsearch.forecast.kernels import ridge_paths
 from ucsearch.forecast.kernels_ensemble import ridge_ensemble
 from ucsearch.forecast.recalibrate import CYCLES, Recalibration, walk_recalibrated
@@ -52,6 +54,8 @@ class RidgeSettings:
     coefficients to zero gives a random walk with drift; `pull` shrinks the last one more, because short
     series make the way back to the mean look quicker than it is.
     """
+
+    takes_known: ClassVar[bool] = True
 
     lags: tuple[int, ...] | None = None  # rising, the first is 1; None: `default_lags` of the season
     # ridge, pull and discount, and `vary` below, were chosen on design data: scripts/choose_ridge.py.
@@ -111,13 +115,16 @@ class RidgePaths(RidgeSettings):
     def name(self) -> str:
         return "ridge-paths"
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
         """Paths at every cutoff."""
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         lags = np.array(self.lags_for(season), dtype=np.int64)
         members, mean, std = room_for(marks.size, self.paths, horizon)
         ridge_paths(
-            seen, marks, lags, float(self.ridge), float(self.pull), float(self.discount), self.residuals,
+            seen, known_ahead(known, marks, horizon), marks, lags,
+            float(self.ridge), float(self.pull), float(self.discount), self.residuals,
             WARMUP_ROWS, self.vary, float(self.widen), float(self.floor), self.latin, stream,
             members, mean, std,
         )  # fmt: skip
@@ -139,7 +146,9 @@ class RidgeEnsemble(RidgeSettings):
     def name(self) -> str:
         return "ridge-ensemble"
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
         """One mean path of each model at every cutoff, with its standard deviation in `member_std`."""
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         lags = np.array(self.lags_for(season), dtype=np.int64)
@@ -147,7 +156,8 @@ class RidgeEnsemble(RidgeSettings):
         member_std = np.empty_like(members)
         mean, std = np.empty((marks.size, horizon)), np.empty((marks.size, horizon))
         ridge_ensemble(
-            seen, marks, lags, float(self.ridge), float(self.pull), float(self.discount), self.residuals,
+            seen, known_ahead(known, marks, horizon), marks, lags,
+            float(self.ridge), float(self.pull), float(self.discount), self.residuals,
             WARMUP_ROWS, float(self.widen), float(self.floor), stream, members, member_std, mean, std,
         )  # fmt: skip
         return PathForecast(members, mean, std, marks, self.name, "joint", member_std=member_std)
@@ -156,6 +166,8 @@ class RidgeEnsemble(RidgeSettings):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnbiasedRidge:
     """Joint sample paths of `RidgePaths`, less its own mean error by phase; without a season they are as they were."""
+
+    takes_known: ClassVar[bool] = True
 
     paths: int = 100  # J
     floor: float = -math.inf  # no path goes below, for instance 0 for demand
@@ -177,14 +189,18 @@ class UnbiasedRidge:
         """As many observations as `RidgePaths` needs."""
         return self.model().min_history(season)
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
         """Paths at every cutoff, less the mean error of the same phase so far."""
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         how = Recalibration("rolling", season, self.cycles, scale=False, floor=self.floor)
         model = self.model()
         if how.active:
-            members = walk_recalibrated(model, seen, marks, how, horizon=horizon, season=season, stream=stream)
+            members = walk_recalibrated(
+                model, seen, marks, how, horizon=horizon, season=season, stream=stream, known=known
+            )
         else:
-            members = model.forecast(seen, marks, horizon=horizon, season=season, stream=stream).members
+            members = model.forecast(seen, marks, horizon=horizon, season=season, stream=stream, known=known).members
         members = np.array(members)
         return PathForecast(members, members.mean(axis=1), members.std(axis=1), marks, self.name, "joint")

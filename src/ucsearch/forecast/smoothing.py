@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import PathForecast, check_history, check_paths, room_for
+from ucsearch.forecast.base import PathForecast, check_history, check_paths, refuse_known, room_for
 from ucsearch.forecast.kernels import path_moments
 from ucsearch.forecast.streams import derive_stream, index_below, uniform
 from ucsearch.jit import compiled
@@ -57,8 +57,11 @@ class Smoothing:
         """A season and a half dozen errors."""
         return max(LEAST_HISTORY, season + _WARMUP)
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
         """Paths at every cutoff."""
+        refuse_known(self.name, known)
         if not season >= 1:
             raise InputError("season", season, "at least 1")
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
@@ -91,7 +94,7 @@ def smoothed_paths(
     away = np.zeros((kinds, season))  # sums of what a phase was off the level
     weight = np.zeros(season)
     ring, centres = np.zeros((kinds, keep)), np.zeros((kinds, keep))  # latest errors, and around what
-    known, usual = 0, 0.0
+    known, usual, n = 0, 0.0, 0  # n: values that are known
     levels = np.empty(count)
     order = np.empty(count, np.int64)
     pool = np.empty(keep)
@@ -100,24 +103,28 @@ def smoothed_paths(
     for t in range(cutoffs[cutoffs.size - 1] + 1):
         phase = t % season
         value = y[t]
-        weight[phase] = _PHASE_DISCOUNT * weight[phase] + 1.0
-        for g in range(kinds):
+        gap = np.isnan(value)
+        if not gap:
+            weight[phase] = _PHASE_DISCOUNT * weight[phase] + 1.0
+        for g in range(0 if gap else kinds):
             shift = effect[g, phase] - total[g] / season
             centre = max(level[g] + shift, floor)
             off = value - centre
-            if t >= _WARMUP:
+            if n >= _WARMUP:
                 ring[g, known % keep] = off
                 centres[g, known % keep] = centre
                 error[g] = _ERROR_DISCOUNT * error[g] + off * off
-            away[g, phase] = _PHASE_DISCOUNT * away[g, phase] + (value - level[g] if t > 0 else 0.0)
+            away[g, phase] = _PHASE_DISCOUNT * away[g, phase] + (value - level[g] if n > 0 else 0.0)
             fresh = away[g, phase] / (weight[phase] + _PHASE_WEIGHT)
             if season > 1:
                 total[g] += fresh - effect[g, phase]
                 effect[g, phase] = fresh
-            level[g] += max(gains[g], 1.0 / (t + 1.0)) * (value - shift - level[g])
-        if t >= _WARMUP:
-            known += 1
-        usual += (abs(value) - usual) / (t + 1.0)
+            level[g] += max(gains[g], 1.0 / (n + 1.0)) * (value - shift - level[g])
+        if not gap:
+            if n >= _WARMUP:
+                known += 1
+            usual += (abs(value) - usual) / (n + 1.0)
+            n += 1
         while o < cutoffs.size and cutoffs[o] == t:
             best = 0
             for g in range(1, kinds):
@@ -134,7 +141,7 @@ def smoothed_paths(
                 base = h * 2 * count
                 ahead = (t + 1 + h) % season
                 shift = effect[best, ahead] - total[best] / season
-                gain = max(gains[best], 1.0 / (t + 2.0 + h))
+                gain = max(gains[best], 1.0 / (n + 1.0 + h))
                 for j in range(count):
                     order[j] = j
                 for j in range(count - 1, 0, -1):

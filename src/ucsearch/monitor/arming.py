@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ucsearch.errors import InputError
+from ucsearch.forecast.base import first_origin
 from ucsearch.monitor import Monitor, rank_of
 from ucsearch.monitor import Settings as Watching
 from ucsearch.monitor.bets import LEAST_MEMBERS
@@ -79,17 +80,19 @@ def ranks_of(settings: Settings, sales: str | Path, lags: int = 1) -> History:
     found: dict[int, list[tuple[str, float, float]]] = {}
     for history in job.histories:
         last = history.y.size - 1 - lags
-        first = max(last - _ORIGINS + 1, settings.forecaster.min_history(job.season) - 1)
+        first = max(last - _ORIGINS + 1, first_origin(settings.forecaster, history.y, job.season))
         if last < first:
             continue
         cutoffs = np.arange(first, last + 1, dtype=np.int64)
-        members = job.how.forecasts(history.series, history.y, cutoffs)[:, :, :lags]
+        members = job.how.forecasts(history.series, history.y, cutoffs, known=history.known)[:, :, :lags]
         if members.shape[1] < LEAST_MEMBERS:
             # Nothing of it would be ranked: a monitor that sees nothing never trips.
             count = f"{members.shape[1]} paths of the forecaster"
             raise InputError("members", count, f"at least {LEAST_MEMBERS}, as the monitor needs (forecaster.paths)")
         for n, cutoff in enumerate(cutoffs.tolist()):
             # Exact sums, as of outcomes that are reported: a path that came as it was is a tie.
+            if np.isnan(history.y[cutoff + 1 : cutoff + 1 + lags]).any():
+                continue  # nobody knows what was asked for
             total = math.fsum(history.y[cutoff + 1 : cutoff + 1 + lags].tolist())
             low, high = rank_of([math.fsum(path) for path in members[n].tolist()], total, None)
             # Counted back from the end, where all series meet.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
+from ucsearch.forecast.base import first_origin
 from ucsearch.forecast.calibration import Calibration, CalibrationReport, crps_ensemble
 from ucsearch.forecast.recalibrate import Recalibration
 from ucsearch.planner.files.calendar import later
@@ -79,6 +80,7 @@ class CalibrateResult:
     variants: tuple[Variant, ...]
     problems: tuple[Problem, ...]
     earlier: int  # origins of a series, at most, that the choice between the variants was made on
+    unknown: int  # outcomes that were not known and so did not count
     saved: Interval | None  # CRPS of the forecasts as they are less that of the recalibrated ones, on the origins shown
 
     @property
@@ -119,6 +121,8 @@ class CalibrateResult:
     def text(self) -> str:
         """Figures side by side, and the verdict."""
         head = f"{self.series} series, {self.origins} origins each, {self.horizon} periods ahead, season {self.season}"
+        if self.unknown:
+            head += f"; {self.unknown} outcomes are not known (out of stock, or gaps) and do not count"
         rows = [["", *(v.name for v in self.variants)]]
         first = self.variants[0].report
         for i, level in enumerate(first.levels):
@@ -169,9 +173,9 @@ def run_calibrate(
         methods.append(Recalibration(chosen, plan.season, how.cycles, how.scale, how.floor))
     sums = [_Sums(plan, how) for how in methods]
     before = [_Sums(plan, how) for how in methods]
-    least_known = settings.forecaster.min_history(plan.season) - 1
     problems, used, most, judged = list(plan.problems), 0, 0, 0
     for i, history in enumerate(plan.histories):
+        least_known = first_origin(settings.forecaster, history.y, plan.season)
         last = history.y.size - 1 - plan.horizon
         first = max(last - count + 1, least_known)
         if last - first + 1 < (least := min(count, 2 * plan.season, _ENOUGH)):
@@ -197,7 +201,7 @@ def run_calibrate(
     saved = _saved(sums[0], sums[1], plan.how.seed) if len(sums) > 1 else None
     return CalibrateResult(
         settings.forecaster.name, plan.sales.period, plan.season, plan.horizon, most, used, found, tuple(problems),
-        judged, saved,
+        judged, sums[0].report.unknown, saved,
     )  # fmt: skip
 
 
@@ -225,26 +229,31 @@ class _Sums:
         self.plan, self.how = plan, how
         self.report = Calibration(plan.horizon, model=plan.settings.forecaster.name)
         self.crps: dict[str, Floats] = {}  # by series, (O,) means over the steps in mean sizes
-        self.bias, self.count = np.zeros(plan.horizon), 0
+        self.bias, self.count = np.zeros(plan.horizon), np.zeros(plan.horizon)
         # By phase counted back from the last period: how many, inside, sum of errors.
         self.by_phase = np.zeros((plan.season, 3))
 
     def add(self, history: History, cutoffs: NDArray[np.int64]) -> None:
         plan = self.plan
-        members = plan.how.forecasts(history.series, history.y, cutoffs, self.how)
+        members = plan.how.forecasts(history.series, history.y, cutoffs, self.how, history.known)
         at = cutoffs[:, None] + 1 + np.arange(plan.horizon)
         actual = history.y[at]
-        scale = float(np.abs(history.y).mean()) or 1.0
+        scale = float(np.nanmean(np.abs(history.y))) or 1.0
         self.report.add(members, actual, scale=scale)
-        scores = [crps_ensemble(members[:, :, h], actual[:, h]) for h in range(plan.horizon)]
-        self.crps[history.series] = np.mean(scores, axis=0) / scale
-        error = (actual - members.mean(axis=1)) / scale
+        there = ~np.isnan(actual)
+        scores = np.full(actual.shape, np.nan)
+        for h in range(plan.horizon):
+            if there[:, h].any():
+                scores[there[:, h], h] = crps_ensemble(members[there[:, h], :, h], actual[there[:, h], h])
+        told = there.any(axis=1)
+        self.crps[history.series] = np.nanmean(scores[told], axis=1) / scale
+        error = np.where(there, (actual - members.mean(axis=1)) / scale, 0.0)
         self.bias += error.sum(axis=0)
-        self.count += len(cutoffs)
+        self.count += there.sum(axis=0)
         low, high = _interval(members)
         inside = (low <= actual) & (actual <= high)
         phase = (history.y.size - 1 - at) % plan.season
-        for column, values in enumerate((np.ones_like(error), inside.astype(np.float64), error)):
+        for column, values in enumerate((there.astype(np.float64), inside.astype(np.float64), error)):
             np.add.at(self.by_phase[:, column], phase.ravel(), values.ravel())
 
     @property
@@ -261,7 +270,7 @@ class _Sums:
                     phases.append(Phase(_label(plan, back), int(count), inside / count, error / count))
         phases.sort(key=lambda p: (-abs(p.coverage - LEVEL), p.label))
         name = "as forecast" if not self.how.active else f"recalibrated, {self.how.method}"
-        return Variant(name, self.report.report(), self.bias / self.count, tuple(phases), earlier_crps)
+        return Variant(name, self.report.report(), self.bias / np.maximum(self.count, 1.0), tuple(phases), earlier_crps)
 
 
 def _interval(members: Floats) -> tuple[Floats, Floats]:

@@ -43,6 +43,7 @@ class ForecastReport:
     season: int
     horizon: int
     clipped: int  # values that were far out
+    unknown: int  # periods of which the demand is not known
     problems: tuple[Problem, ...]
     out: Path
     archive: Path | None
@@ -80,10 +81,10 @@ def plan_forecast(
     goes where a series has been below it."""
     sales = read_sales(data, settings)
     floor = getattr(settings.forecaster, "floor", -math.inf)
-    if any_sign and any(h.y.min(initial=math.inf) < floor for h in sales.histories):
+    if any_sign and any(np.nanmin(h.y, initial=math.inf) < floor for h in sales.histories):
         settings = replace(settings, forecaster=replace(settings.forecaster, floor=-math.inf))
     how = prepare(settings, season=season or season_of(settings, sales), horizon=horizon, seed=seed)
-    refused = why_unusable(sales, settings, how.season)
+    refused = why_unusable(sales, settings, how.season, how.horizon)
     problems = [*sales.problems, *(Problem(sales.file, "", "", name, text) for name, text in refused.items())]
     found = tuple(h for h in sales.histories if h.series not in refused)
     if not found:
@@ -134,6 +135,7 @@ def run_forecast(
     models = dict(sorted(Counter(one.forecast.model for one in made).items()))
     return ForecastReport(
         len(made), models, plan.sales.period, plan.season, plan.horizon, sum(one.forecast.clipped for one in made),
+        sum(one.history.unknown for one in made),
         plan.problems, Path(out), None if archive is None else Path(archive),
     )  # fmt: skip
 
@@ -152,7 +154,7 @@ def _all(plan: Plan, with_past: bool) -> Iterator[_Made]:
 
 
 def _forecast(plan: Plan, history: History, with_past: bool) -> _Made:
-    return _Made(history, plan.how.newest(history.series, history.y, with_past))
+    return _Made(history, plan.how.newest(history.series, history.y, with_past, history.known))
 
 
 def _past(history: History, archive: Archive, first: int, period: str) -> Past:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import Forecaster, pair_paths
+from ucsearch.forecast.base import Forecaster, first_origin, known_for, pair_paths
 from ucsearch.forecast.cleaning import clip_outliers
 from ucsearch.forecast.recalibrate import (
     LEAST_PATHS,
@@ -27,11 +27,12 @@ from ucsearch.forecast.recalibrate import (
 from ucsearch.forecast.streams import draw_key, series_stream
 from ucsearch.planner.files.calendar import day_text
 from ucsearch.planner.files.sales import Data, History, Sales, ended_early, read_sales
+from ucsearch.planner.files.series_file import GAPS_WORDS
 from ucsearch.planner.settings import Settings
 
 __all__ = [
-    "SEASONS", "Newest", "Preparation", "horizon_of", "needed_periods", "prepare", "season_of", "too_short",
-    "why_not", "why_not_replayed", "why_unusable", "with_season",
+    "SEASONS", "Newest", "Preparation", "horizon_of", "needed_periods", "not_known_ahead", "prepare",
+    "season_of", "too_short", "why_not", "why_not_replayed", "why_unusable", "with_season",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -93,16 +94,19 @@ def too_short(settings: Settings, size: int) -> str:
     return told + (f"; periods = {fewer} would do)" if fewer > 0 else ")")
 
 
-def why_unusable(sales: Sales, settings: Settings, season: int) -> dict[str, str]:
-    """The series that cannot be forecast, each with the reason."""
+def why_unusable(sales: Sales, settings: Settings, season: int, horizon: int) -> dict[str, str]:
+    """The series that cannot be forecast so far ahead, each with the reason."""
     early = {h.series: newest for h, newest in ended_early(sales)}
-    found = {h.series: why_not(h, settings, season, early.get(h.series)) for h in sales.histories}
+    found = {
+        h.series: why_not(h, settings, season, early.get(h.series)) or not_known_ahead(h, settings, horizon)
+        for h in sales.histories
+    }
     return {series: text for series, text in found.items() if text}
 
 
 def why_not_replayed(sales: Sales, settings: Settings) -> dict[str, str]:
     """The series that cannot be replayed, each with the reason: too short, or not to be forecast at all."""
-    refused = why_unusable(sales, settings, settings.season)
+    refused = why_unusable(sales, settings, settings.season, horizon_of(settings) - 1)
     short = {h.series: text for h in sales.histories if (text := too_short(settings, len(h.y)))}
     return {**refused, **short}
 
@@ -112,15 +116,24 @@ def why_not(h: History, settings: Settings, season: int, newest: Any = None) -> 
     needed = settings.forecaster.min_history(season)
     if newest is not None:
         text = f"saw {day_text(h.last)} as its last date, expected {day_text(newest)} as in the other "
-        return text + "series (columns.gaps = 'zero' counts missing periods as no demand)"
-    if len(h.y) < needed:
+        return text + f"series ({GAPS_WORDS})"
+    if (there := len(h.y) - h.unknown) < needed:
         fewer = settings.forecaster.min_history(1)
-        text = f"saw {len(h.y)} periods, expected at least {needed} for {settings.forecaster.name}, season {season}"
-        return text + (f" (forecast.season = 1, none, needs {fewer})" if season > 1 and fewer <= len(h.y) else "")
-    if h.y.min() < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
+        seen = f"{there} periods" + (" of which the demand is known" if h.unknown else "")
+        text = f"saw {seen}, expected at least {needed} for {settings.forecaster.name}, season {season}"
+        return text + (f" (forecast.season = 1, none, needs {fewer})" if season > 1 and fewer <= there else "")
+    if np.nanmin(h.y) < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
         wanted = "expected demand of at least 0: write returns as 0 or keep them elsewhere"
         return f"saw {h.least(settings.period)}, {wanted} (or take floor = 0 from the forecaster)"
     return ""
+
+
+def not_known_ahead(h: History, settings: Settings, horizon: int) -> str:
+    """Why a series lacks the future values for so many periods, "" when it has them."""
+    if h.known is None or (ahead := len(h.known) - len(h.y)) >= horizon:
+        return ""
+    names = ", ".join(settings.columns.known)
+    return f"saw {names} of {max(ahead, 0)} periods ahead, expected {horizon} (files.future)"
 
 
 # -------------------------------------------------------------------- forecasts
@@ -154,39 +167,43 @@ class Preparation:
         """What the forecaster learns from, and where outliers were cut back. Each is judged by earlier values only."""
         return (y, np.zeros(0, np.int64)) if self.keep_outliers else clip_outliers(y)
 
-    def forecasts(self, series: str, y: Floats, cutoffs: Ints, how: Recalibration | None = None) -> Floats:
+    def forecasts(
+        self, series: str, y: Floats, cutoffs: Ints, how: Recalibration | None = None, known: Floats | None = None
+    ) -> Floats:
         """(O, J, H) or (O, J, H, F) members at rising `cutoffs` of a history (T,) or (T, F), recalibrated where `how`
-        says so. Errors of past forecasts are taken from what happened, outliers included."""
+        says so. Errors of past forecasts are taken from what happened, outliers included. `known`: what is known
+        ahead."""
         if y.ndim == 2:
-            fields = [self.forecasts(series, np.ascontiguousarray(one), cutoffs, how) for one in y.T]
+            fields = [self.forecasts(series, np.ascontiguousarray(one), cutoffs, how, known) for one in y.T]
             size = min(one.shape[1] for one in fields)
             paths = np.stack([one[:, :size] for one in fields], axis=-1)
             return np.stack([pair_paths(x, y[: at + 1]) for x, at in zip(paths, cutoffs.tolist(), strict=True)])
         learned, _ = self.learned_from(y)
         if how is not None and how.active:
-            return walk_recalibrated(self.model, learned, cutoffs, how, outcomes=y, **self._common(series))
-        return np.asarray(self.model.forecast(learned, cutoffs, **self._common(series)).expand().members)
+            return walk_recalibrated(self.model, learned, cutoffs, how, outcomes=y, **self._common(series, known))
+        return np.asarray(self.model.forecast(learned, cutoffs, **self._common(series, known)).expand().members)
 
-    def newest(self, series: str, y: Floats, with_past: bool = False) -> Newest:
+    def newest(self, series: str, y: Floats, with_past: bool = False, known: Floats | None = None) -> Newest:
         """The forecast from the history's last value on; `with_past`: what its model would have said before."""
         last = len(y) - 1
         if y.ndim == 2:
-            several = [self.newest(series, np.ascontiguousarray(one)) for one in y.T]
+            several = [self.newest(series, np.ascontiguousarray(one), known=known) for one in y.T]
             models = " + ".join(dict.fromkeys(one.model for one in several))
-            paths = self.forecasts(series, y, np.array([last]))[0]
+            paths = self.forecasts(series, y, np.array([last]), known=known)[0]
             return Newest(models, paths, sum(one.clipped for one in several), None, 0)
         learned, far = self.learned_from(y)
-        model = models_at(self.model, learned, np.array([last]), **self._common(series))[0]
+        model = models_at(self.model, learned, np.array([last]), **self._common(series, known))[0]
         first = last
         if with_past:
             span = 2 * self.cycles * self.season + self.horizon
-            first = max(model.min_history(self.season) - 1, last - span)
-        past, members = past_forecasts(model, learned, first, last, 1, **self._common(series))
+            first = max(first_origin(model, learned, self.season), last - span)
+        own = self._common(series, known_for(model, known))
+        past, members = past_forecasts(model, learned, first, last, 1, **own)
         whole = past._replace(y=y)  # what happened, outliers included
         return Newest(model.name, members[0], int(far.size), whole if with_past else None, first)
 
-    def _common(self, series: str) -> dict[str, Any]:
-        return {"horizon": self.horizon, "season": self.season, "stream": self.stream(series)}
+    def _common(self, series: str, known: Floats | None) -> dict[str, Any]:
+        return {"horizon": self.horizon, "season": self.season, "stream": self.stream(series), "known": known}
 
 
 def prepare(

@@ -21,7 +21,7 @@ from ucsearch.planner.files.sales import History, sales_of
 from ucsearch.planner.files.series_file import SeriesFile
 from ucsearch.planner.files.table import Table, open_table
 from ucsearch.planner.forecast import with_forecaster
-from ucsearch.planner.history import horizon_of, prepare, season_of, why_not
+from ucsearch.planner.history import horizon_of, not_known_ahead, prepare, season_of, why_not
 from ucsearch.planner.settings import Settings
 from ucsearch.scale.batch import BatchForecasts
 
@@ -44,8 +44,9 @@ def plan_forecasting(
     seed: int | None,
 ) -> Forecasting:  # fmt: skip
     """What is fixed for all parts; `first` is the table of the first one."""
-    if settings.columns.gaps == "zero":
-        raise InputError("columns.gaps", "'zero'", "'refuse' in a job: fill the periods without demand before it")
+    if settings.columns.gaps != "refuse":
+        seen = repr(settings.columns.gaps)
+        raise InputError("columns.gaps", seen, "'refuse' in a job: fill the periods without demand before it")
     if settings.fields:
         raise InputError("task.outcome", f"fields {', '.join(settings.fields)}", "one outcome: forecast before the job")
     if settings.log.keep == "reference":
@@ -98,7 +99,8 @@ def forecast_part(table: Table, settings: Settings, how: Forecasting, issued: st
         if h.series in refused:
             continue
         text = why_not(h, chosen, how.season, last if h.last != last else None)
-        model, members = ("", None) if text else prepared.newest(h.series, h.y)[:2]
+        text = text or not_known_ahead(h, chosen, how.horizon)
+        model, members = ("", None) if text else prepared.newest(h.series, h.y, known=h.known)[:2]
         order.append(h.series)
         tables.append(text if members is None else np.ascontiguousarray(members.T))
         said.append((day_text(h.last, settings.period), issued, model))

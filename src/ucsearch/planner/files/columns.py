@@ -12,7 +12,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -82,6 +82,7 @@ class Layout:
     wall_clock: bool = False  # times with an offset from UTC: their local date counts, not the instant
     fields: tuple[str, ...] = ()  # of outcomes that have several; `values` has all columns of one, then of the next
     variable: str = ""  # the column that names a row's field; "": each field has columns of its own
+    beside: tuple[str, ...] = ()  # sales: further columns of numbers, after `values`
 
 
 _SAMPLED = {"demand": ("price", "harm")}  # names that `ucsearch new` writes into settings: nobody chose them
@@ -252,9 +253,30 @@ def sales_layout(
         values = (names.value,)
     else:
         _require(table, names.demand, "columns.demand")
-    if settings.columns.gaps == "zero" and period == "any":
-        raise InputError("columns.gaps", "'zero' with period = 'any'", "a period, such as period = 'day'")
-    return _time_layout(table, names, settings, "members", values, (), set(), fields)
+    if settings.columns.gaps != "refuse" and period == "any":
+        seen = f"{settings.columns.gaps!r} with period = 'any'"
+        raise InputError("columns.gaps", seen, "a period, such as period = 'day'")
+    beside = _beside(table, names, bool(fields))
+    layout, problems = _time_layout(table, names, settings, "members", values, (), set(beside), fields)
+    return replace(layout, beside=beside), problems
+
+
+def _beside(table: Table, names: Columns, several: bool) -> tuple[str, ...]:
+    """Columns that say what was known, and where demand was not met: each once, in the order of the settings."""
+    found = []
+    for key in ("closing_stock", "out_of_stock"):
+        if name := getattr(names, key):
+            if several:
+                raise InputError(f"columns.{key}", repr(name), "nothing: outcomes have several fields")
+            _require(table, name, f"columns.{key}")
+            found.append(name)
+    taken = {names.series, names.step, names.date, names.demand, names.variable}
+    for i, name in enumerate(names.known):
+        if name in taken or names.known.index(name) != i:
+            raise InputError("columns.known", repr(name), "columns of their own, each once", index=i)
+        if name in table.columns and not (several and names.variable in table.columns):
+            found.append(name)
+    return tuple(dict.fromkeys(found))
 
 
 def _require(table: Table, name: str, key: str) -> None:

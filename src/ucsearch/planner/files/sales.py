@@ -7,7 +7,7 @@ row per date with a column per series.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.files.calendar import day_text, infer_period, is_regular, later
 from ucsearch.planner.files.columns import column_hint, usual_names
+from ucsearch.planner.files.future import known_values
 from ucsearch.planner.files.numbers import date_words, number_words, offset_of, parse_dates
-from ucsearch.planner.files.series_file import SeriesFile
+from ucsearch.planner.files.series_file import GAPS_WORDS, SeriesFile
 from ucsearch.planner.files.table import Problem, Table, open_table
 from ucsearch.planner.settings import Columns, Settings
 
-__all__ = ["Data", "History", "Sales", "ended_early", "read_sales", "sales_of"]
+__all__ = ["Data", "History", "Sales", "ended_early", "read_sales", "sales_of", "with_known"]
 
 Floats = NDArray[np.float64]
 _IDS = ("id", "item_id", "sku")
@@ -35,13 +36,19 @@ class History(NamedTuple):
     """One series: demand of consecutive periods, and when the first and the last one were."""
 
     series: str
-    y: Floats  # (T,); of outcomes of F fields (T, F)
+    y: Floats  # (T,); of outcomes of F fields (T, F); NaN where demand is not known
     first: Any  # datetime64[s]; None where the file counts steps
     last: Any
+    known: Floats | None = None  # (n, K) what is known ahead, from the first period on and past the last one
+
+    @property
+    def unknown(self) -> int:
+        """Periods of which the demand is not known."""
+        return int(np.isnan(self.y.reshape(len(self.y), -1)).any(axis=1).sum())
 
     def least(self, period: str) -> str:
         """The smallest value and when it was, for a message: `-3 (2024-05-20)`."""
-        low = self.y.min()
+        low = np.nanmin(self.y)
         at = int(np.flatnonzero(self.y.ravel() == low)[0]) // (self.y.size // len(self.y))
         dated = self.first is not None and period != "any"
         when = day_text(later(self.first, at, period), period) if dated else f"period {at + 1}"
@@ -72,6 +79,11 @@ def read_sales(data: Data, settings: Settings) -> Sales:
 
 def sales_of(table: Table, settings: Settings) -> Sales:
     """The same of an open table."""
+    found = _read(table, settings)
+    return with_known(found, settings) if settings.columns.known else found
+
+
+def _read(table: Table, settings: Settings) -> Sales:
     names = usual_names(table, settings.columns)
     long = names.series in table.columns and names.demand in table.columns
     if long or settings.fields:
@@ -108,9 +120,33 @@ def _long(table: Table, settings: Settings, dated: bool) -> Sales:
         if file.fills:
             last = max(span[1] for span in file.spans.values())
         dates = (first, last) if file.layout.dated else (None, None)
-        y = values.table if settings.fields else values.table[:, 0]
-        found.append(History(values.series, np.ascontiguousarray(y), *dates))
+        beside = {name: values.table[:, i] for i, name in enumerate(file.layout.beside, -len(file.layout.beside))}
+        y = values.table[:, : values.table.shape[1] - len(beside)] if settings.fields else values.table[:, 0]
+        y = np.array(y, order="C")
+        if not settings.fields:
+            y[_not_met(beside, settings.columns, len(y))] = np.nan
+        known = [beside[name] for name in settings.columns.known if name in beside]
+        there = ~np.isnan(y.reshape(len(y), -1)).any(axis=1)
+        if not there.any():
+            text = "saw no period of which the demand is known, expected some"
+            problems.append(Problem(str(table.path), "", "", values.series, text))
+            continue
+        begin = int(np.argmax(there))
+        if dates[0] is not None and begin:
+            dates = (later(dates[0], begin, period), dates[1])
+        held = np.stack(known, axis=1)[begin:] if known else None
+        found.append(History(values.series, y[begin:], dates[0], dates[1], held))
     return Sales(tuple(found), tuple(problems), period if file.layout.dated else "any", file.offset)
+
+
+def _not_met(beside: Mapping[str, Floats], names: Columns, periods: int) -> NDArray[np.bool_]:
+    """(T,) where not all that was asked for was sold, so that demand is not known."""
+    out = np.zeros(periods, bool)
+    if names.closing_stock:
+        out |= beside[names.closing_stock] <= 0.0
+    if names.out_of_stock:
+        out |= np.nan_to_num(beside[names.out_of_stock]) != 0.0
+    return out
 
 
 def _sniffed(table: Table, settings: Settings) -> str:
@@ -226,22 +262,52 @@ def _looks_long(table: Table, names: Columns, date: str) -> InputError:
 def _trimmed(
     table: Table, settings: Settings, name: str, place: str, columns: list[str], values: Floats, time: Any
 ) -> History | Problem:
-    """A series from its first value on; gaps after it are refused or without demand."""
+    """A series from its first value on; gaps after it are refused, without demand or not known."""
     known = ~np.isnan(values)
     if not known.any():
         return Problem(str(table.path), place, "", name, "saw no values, expected demand")
     begin = int(np.argmax(known))
     y, rest = values[begin:].copy(), known[begin:]
     if not rest.all():
-        if settings.columns.gaps != "zero":
+        if settings.columns.gaps == "refuse":
             at = columns[begin + int(np.argmin(rest))]
-            text = "saw nothing, expected a number (columns.gaps = 'zero' counts it as no demand)"
+            text = f"saw nothing, expected a number ({GAPS_WORDS})"
             return Problem(str(table.path), place, at, name, text)
-        y[~rest] = 0.0
-    if not (np.abs(y) <= 1e15).all():
+        y[~rest] = 0.0 if settings.columns.gaps == "zero" else np.nan
+    if not (np.abs(y[~np.isnan(y)]) <= 1e15).all():
         return Problem(str(table.path), place, "", name, "saw an infinite or huge value, expected numbers within 1e15")
     dated = np.issubdtype(time.dtype, np.datetime64)
     return History(name, y, time[begin] if dated else None, time[-1] if dated else None)
+
+
+def with_known(sales: Sales, settings: Settings) -> Sales:
+    """The same with what is known ahead, from the sales file and from files.future; a series of which a past value is
+    in neither is refused by name."""
+    names, file = settings.columns.known, settings.path("future")
+    if file is None:
+        raise InputError("files.future", "nothing", f"a file with future values of {', '.join(names)}")
+    future = known_values(file, settings, sales.period)
+    found: list[History] = []
+    problems = list(sales.problems)
+    for h in sales.histories:
+        ahead = future.of(h.series, h.first)
+        held = h.known
+        if held is not None and held.shape[1] < len(names):
+            raise InputError(
+                "columns.known", f"{held.shape[1]} of {len(names)} columns in the sales file", "all of them, or none"
+            )
+        past = len(h.y)
+        rows = np.concatenate([ahead[:past] if held is None else held, ahead[past:]])[: max(past, len(ahead))]
+        bad = np.argwhere(np.isnan(rows[:past])) if len(rows) >= past else np.array([[len(rows), 0]])
+        if len(bad):
+            at, k = (int(x) for x in bad[0])
+            when = f"period {at + 1}" if h.first is None else day_text(later(h.first, at, sales.period), sales.period)
+            text = f"saw no {names[k]} of {when}, expected it here or among the sales (columns.known)"
+            problems.append(Problem(str(file), "", names[k], h.series, text))
+            continue
+        gone = np.flatnonzero(np.isnan(rows).any(axis=1))
+        found.append(h._replace(known=rows[: gone[0]] if gone.size else rows))
+    return replace(sales, histories=tuple(found), problems=tuple(problems))
 
 
 def ended_early(sales: Sales) -> Iterator[tuple[History, Any]]:

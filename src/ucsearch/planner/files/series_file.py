@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -175,7 +175,7 @@ class Index:
                 text += f' (these dates are one {own} apart: period = "{own}" in the settings)'
             history = self.layout.values == (self.columns.demand,) and own in ("any", "weekday")  # filled, it is sparse
             if history and not clock and not self.fills and on_grid(time, self.period)[at - 1]:
-                text += " (columns.gaps = 'zero' counts missing periods as no demand)"
+                text += f" ({GAPS_WORDS})"
             self._report(block, int(rows[at]), self.layout.time, series, text)
 
     def _report(self, block: Block, row: int, column: str, series: str, text: str) -> None:
@@ -229,6 +229,7 @@ def runs(names: list[str]) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
+GAPS_WORDS = "columns.gaps = 'zero' counts missing periods as no demand, 'unknown' as demand that is not known"
 LARGEST = 1e15  # larger values could overflow in sums, and are no demand
 
 
@@ -257,7 +258,8 @@ class SeriesFile:
     problems: tuple[Problem, ...]  # all that was found, in file order
     spans: dict[str, tuple[Any, Any, int]]  # first and last time of each series (datetime64[s], or steps), and steps
     period: str
-    fills: bool = False  # sales: periods without a row are periods without demand
+    fills: bool = False  # sales: periods without a row are filled
+    filling: float = field(default=0.0, kw_only=True)  # with no demand, or NaN: it is not known
     offset: str = field(default="", kw_only=True)  # from UTC, as the newest time is written; "" where it has none
 
     @property
@@ -280,8 +282,9 @@ class SeriesFile:
         column for each of `fields`. `period` stands in for the settings' own."""
         names, step = usual_names(table, settings.columns), period or settings.period
         layout, problems = sales_layout(table, names, settings, step, fields)
-        fills = names.gaps == "zero" and layout.dated
-        return cls._indexed(table, layout, names, step, problems, fills=fills)
+        fills = names.gaps != "refuse" and layout.dated
+        found = cls._indexed(table, layout, names, step, problems, fills=fills)
+        return replace(found, filling=np.nan) if names.gaps == "unknown" else found
 
     @classmethod
     def _indexed(
@@ -315,7 +318,7 @@ class SeriesFile:
         """The second pass, from the series numbered `start` on, each series once and in order."""
         if start >= len(self.order):
             return
-        wanted = [self.columns.series, *self.layout.values, *self.layout.extra]
+        wanted = [self.columns.series, *self._numbers, *self.layout.extra]
         if self.layout.kind == "sample":
             wanted += [self.layout.time, self.columns.sample]
         elif self.fills or self.layout.variable:
@@ -376,38 +379,49 @@ class SeriesFile:
                 found.setdefault(series, model)
         return found
 
+    @cached_property
+    def _numbers(self) -> tuple[str, ...]:
+        """The columns that hold numbers."""
+        return (*self.layout.values, *self.layout.beside)
+
     def _matrix(self, block: Block) -> Floats:
         """(n, K) values of a block, NaN where there is no usable number; columns are contiguous, as they come."""
-        out = np.empty((len(self.layout.values), len(block))).T
-        for i, name in enumerate(self.layout.values):
+        out = np.empty((len(self._numbers), len(block))).T
+        for i, name in enumerate(self._numbers):
             block.put(name, out[:, i])
         out[~(np.abs(out) <= LARGEST)] = np.nan
-        if self.fills:  # a row without a number is a period without demand, as one without a row is
+        if self.fills:  # a row without a number is filled as a period without a row is
             for i, name in enumerate(self.layout.values):
                 empty = np.flatnonzero(np.isnan(out[:, i])).tolist()
                 if empty:
                     texts = block.texts(name)
-                    out[[j for j in empty if texts[j].lower() in MISSING], i] = 0.0
+                    out[[j for j in empty if texts[j].lower() in MISSING], i] = self.filling
         return out
 
     def _check(self, block: Block, matrix: Floats, lo: int, hi: int, series: str) -> Problem | None:
         """The first cell of a series that cannot be used."""
         file, unit = str(self.table.path), self.table.unit
-        bad = np.isnan(matrix[lo:hi])
-        if bad.any():
-            row, k = (int(x) for x in np.argwhere(bad)[0])
-            column = self.layout.values[k]
+        for row, k in np.argwhere(np.isnan(matrix[lo:hi])).tolist():
+            column = self._numbers[k]
             seen = block.part(lo + row, lo + row + 1).texts(column)[0]
+            if seen.lower() in MISSING and self._may_be_empty(column):
+                continue
             limit = "" if np.isnan(block.numbers(column)[0][lo + row]) else f" within {LARGEST:g} of 0"
             text = f"saw {repr(seen) if seen else 'nothing'}, expected {number_words(seen, block.decimal)}{limit}"
             if self.layout.values == (self.columns.demand,) and seen.lower() in MISSING:
-                text += " (columns.gaps = 'zero' counts it as no demand)"
+                text += f" ({GAPS_WORDS})"
             return Problem(file, f"{unit} {block.places[lo + row]}", column, series, text)
         if self.layout.kind == "mean" and (wrong := matrix[lo:hi, 1::2] < 0.0).any():
             row, k = (int(x) for x in np.argwhere(wrong)[0])
             text = f"saw {matrix[lo + row, 2 * k + 1]:g}, expected at least 0"
             return Problem(file, f"{unit} {block.places[lo + row]}", self.layout.values[2 * k + 1], series, text)
         return None
+
+    def _may_be_empty(self, column: str) -> bool:
+        """Demand where gaps are not known, and whether it was met."""
+        if column in self.layout.values:
+            return self.fills and np.isnan(self.filling)
+        return column in (self.columns.closing_stock, self.columns.out_of_stock)
 
     def _steps(self, block: Block, matrix: Floats, lo: int, hi: int) -> Floats:
         """(H, K): rows as they are, or turned into one column per sample and per variable."""
@@ -433,11 +447,18 @@ class SeriesFile:
         return [(block.take(rows), matrix[rows]) for rows in places]
 
     def _filled(self, block: Block, values: Floats, lo: int, hi: int) -> Floats:
-        """The same with zeros for the periods that have no row, up to the last one of the file."""
+        """The same with rows for the periods that have none, up to the last one of the file: demand is what gaps are
+        filled with, what is known ahead as in the row before, and whether demand was met is not known."""
         time = np.unique(times_of(block.part(lo, hi), self.layout)[0])
         last = max(span[1] for span in self.spans.values())
         place = count_periods(np.append(time, last), self.period)
-        out = np.zeros((int(place[-1]) + 1, values.shape[1]))
+        out = np.full((int(place[-1]) + 1, values.shape[1]), self.filling)
+        beside = len(self.layout.beside)
+        if beside:
+            before = np.searchsorted(place[:-1], np.arange(len(out)), side="right") - 1
+            out[:, -beside:] = values[before, -beside:]
+            stock = [i for i, c in enumerate(self.layout.beside, -beside) if self._may_be_empty(c)]
+            out[:, stock] = np.nan
         out[place[:-1]] = values
         return out
 

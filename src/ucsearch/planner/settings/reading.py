@@ -109,6 +109,12 @@ def parse_settings(
     calibration = make("calibration", Calibration, found.calibration)
     proof, run = Proof(**found.proof.model_dump()), Run(**found.run.model_dump())
     forecaster = make("forecaster", forecaster_classes()[found.forecaster.name], found.forecaster)
+    if found.columns.known and forecaster is not None:
+        if not getattr(forecaster, "takes_known", False):
+            text = f"{found.forecaster.name!r} with columns.known, expected 'auto', 'unbiased_ridge', 'ridge_paths' or "
+            problems.append(f"{file}: forecaster.name: saw {text}'ridge_ensemble': others cannot use them")
+        if not found.files.future:
+            problems.append(f"{file}: files.future: missing, expected a file with future values of columns.known")
     if task is not None and found.forecast.recalibrate != "off" and task.task().fields > 1:
         problems.append(
             f"{file}: forecast.recalibrate: saw {found.forecast.recalibrate!r}, expected 'off': outcomes have several "

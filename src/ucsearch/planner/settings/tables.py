@@ -79,8 +79,19 @@ class Columns(Table):
     dates: Literal["auto", "dmy", "mdy"] = Field(
         default="auto", description="auto: 2024-05-20 or 20.05.2024; dmy: also 20/05/2024; mdy: also 05/20/2024"
     )
-    gaps: Literal["refuse", "zero"] = Field(
-        default="refuse", description="sales: periods without a row are refused, or are periods without demand"
+    gaps: Literal["refuse", "zero", "unknown"] = Field(
+        default="refuse",
+        description="sales: periods without a row are refused, are periods without demand, or their demand is unknown",
+    )
+    closing_stock: str = Field(
+        default="", description="sales: stock at the end of a period; without any, demand was at least what was sold"
+    )
+    out_of_stock: str = Field(
+        default="", description="sales: 1 where not all that was asked for could be sold, so that demand is unknown"
+    )
+    known: tuple[str, ...] = Field(
+        default=(),
+        description="sales and files.future: what is known ahead and moves demand, such as a promotion or a price",
     )
 
 
@@ -99,6 +110,9 @@ class Files(Table):
     outcomes: str = Field(default="", description="read by monitor; files.sales if left out")
     watched: str = Field(default="", description="written by monitor, a row per series")
     problems: str = Field(default="", description="written by every command: all that is wrong with the files")
+    future: str = Field(
+        default="", description="future values of columns.known by date; of every series, or of all where none is named"
+    )
     holidays: str = Field(default="", description="dates without orders and deliveries, a line each; read by all")
     pages: str = Field(default="", description="folder in which every command leaves a page to look at")
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import Forecaster, PathForecast
+from ucsearch.forecast.base import Forecaster, PathForecast, refuse_known
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import World
 from ucsearch.monitor import Monitor, rank_of
@@ -116,7 +116,10 @@ class _Stressed:
     def min_history(self, season: int) -> int:
         return self.model.min_history(season)
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
+        refuse_known(self.name, known)
         kind, size = self.stress.kind, self.stress.size
         first = int(cutoffs[0]) + 1 + self.onset
         seed = [int(stream)]

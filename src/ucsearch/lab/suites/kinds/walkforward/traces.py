@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.forecast.base import PathForecast
+from ucsearch.forecast.base import PathForecast, refuse_known
 from ucsearch.replay.panel import Stretch
 
 __all__ = ["FOLDER", "LEVELS", "StoredTraces", "read_traces"]
@@ -60,7 +60,10 @@ class StoredTraces:
     def min_history(self, season: int) -> int:
         return 1
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64, known: Floats | None = None
+    ) -> PathForecast:
+        refuse_known("a stored forecast", known)
         if self.stretch is None:
             raise InputError("traces", self.name, "a window to look up")
         held = read_traces(self.name)
