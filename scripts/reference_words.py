@@ -165,7 +165,7 @@ OWN: dict[str, dict[str, str]] = {
         "cutoff": "index of the last value that is known",
         "season": "periods after which the series repeats, such as 7 for days in weeks; 1: none",
         "stream": "a 64-bit number that all draws follow from: see `series_stream`",
-        "known": "(n, K) columns that are known ahead, such as a promotion or a price, as far as the last horizon; None: none",
+        "known": "(n, K) what is known ahead, such as a promotion, as far as the last horizon; None: nothing",
         "key": "a 64-bit number: see `draw_key`",
         "model": "a forecaster; of reports and archives the name of one",
         "step": "periods between cutoffs",
