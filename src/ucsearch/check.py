@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ucsearch.certificate.tolerance import share
 from ucsearch.errors import InputError, TaskError, UCSearchWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.options import Proof, Run
@@ -283,25 +284,22 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
     if task.by_rest:
         later = (View(outcomes[None, 1:], np.ones(1), 0.0, 1),) if task.risk_aware_bound else ()
         rest = _guarded(task, "prepare", None, None, outcomes[1:], p, *later)
-    largest = 0.0  # reward seen below: what rounding is measured by, in any currency
+    eps = share(depth, 1)
 
-    def best(state: Any, h: int) -> float:
-        """Exact value to go; -inf when nothing can be completed."""
-        nonlocal largest
+    def best(state: Any, h: int) -> tuple[float, float]:
+        """Exact value to go, -inf without a complete path; and the most that a path adds up in absolute terms."""
         if h == depth:
             if task.allowed_end is not None and not task.allowed_end(state, p):
-                return -math.inf
+                return -math.inf, 0.0
             end = float(task.terminal(state, p)) if task.terminal is not None else 0.0
-            largest = max(largest, abs(end))
-            return end
-        value = -math.inf
+            return end, abs(end)
+        value, added = -math.inf, 0.0
         for a in task.actions:
             if task.feasible_at(state, a, h, p):
-                after = best(task.step_at(state, a, path[h], h, p), h + 1)
+                after, size = best(task.step_at(state, a, path[h], h, p), h + 1)
                 if after > -math.inf:
                     reward = float(task.reward_at(state, a, path[h], h, p))
-                    largest = max(largest, abs(reward))
-                    value = max(value, reward + after)
+                    value, added = max(value, reward + after), max(added, abs(reward) + size)
         limit = float(_guarded(task, "bound", h, None, state, h, table, p, function=task.bound))
         if math.isnan(limit):
             raise TaskError(f"bound is NaN in {state!r}", task=task.name, step=h)
@@ -312,12 +310,12 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
                     f"bound is {limit!r} in {state!r}, and {other!r} of the same steps where they are the whole "
                     "forecast; by_rest says that they are all it looks at", task=task.name, step=h,
                 )  # fmt: skip
-        if not limit >= value - 1e-9 * largest and value > -math.inf:
+        if not limit >= value - eps * max(added, abs(limit)) and value > -math.inf:
             raise TaskError(
                 f"bound is not admissible: it promises at most {limit!r} in {state!r} but enumeration reaches "
                 f"{value!r}; a bound must never be below the best value to go", task=task.name, step=h,
             )  # fmt: skip
-        return value
+        return value, added
 
     best(start, 0)
 

@@ -339,6 +339,58 @@ def test_what_waits_for_a_person_is_counted_and_has_no_row(job: Path) -> None:
     assert (row["order [pieces]"], row["outcome"]) == ("10", "OVERRIDDEN")
 
 
+def test_the_file_of_decisions_and_its_page_show_what_a_person_ordered(job: Path) -> None:
+    write_csv(job / "forecasts.csv", FORECAST_HEAD, [row for row in forecast_rows() if row[0] != "C"])
+    with (job / "job.toml").open("a") as file:
+        file.write('[files]\npages = "pages"\n')
+    run("decide", code=1)
+    before = (job / "decisions.csv").read_bytes()
+    words = ("--who", "M. Curie", "--why", "promotion")
+    for name in ("B", "C"):
+        run("override", name, "15", *words)
+    rows = {row["series"]: row for row in read_csv(job / "decisions.csv")}
+    for name in ("B", "C"):
+        row = rows[name]
+        assert (row["outcome"], row["order"], row["action"], row["next_orders"]) == ("OVERRIDDEN", "15", "15", "")
+        assert row["sentence"] == "M. Curie decided otherwise: 15, because promotion."
+        assert row["expected_cost"] == ""
+    assert (job / "pages" / "decisions.html").read_text().count("M. Curie decided otherwise") == 2
+    assert "B: OVERRIDDEN (decided: RELEASED)" in run("explain", "B").output
+    for name in ("B", "C"):
+        run("override", name, "--withdraw", *words)
+    assert (job / "decisions.csv").read_bytes() == before
+    assert "OVERRIDDEN" not in (job / "pages" / "decisions.html").read_text()
+
+
+def test_a_file_of_other_columns_is_left_as_it_is(job: Path) -> None:
+    run("decide")
+    text = (job / "decisions.csv").read_text().replace("series,", "item,", 1)
+    (job / "decisions.csv").write_text(text)
+    assert "its row" not in run("override", "B", "15", "--who", "M. Curie", "--why", "promotion").output
+    assert (job / "decisions.csv").read_text() == text
+
+
+def test_files_with_mistakes_are_answered_as_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/planning.md: a text where a number belongs, and a series without a forecast."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "planning.md").read_text(encoding="utf-8")
+    shown = page.partition("## What is wrong with a file")[2].partition("```\n")[2].partition("\n```")[0].splitlines()
+    monkeypatch.chdir(tmp_path)
+    run("new", "inventory")
+    shrink(tmp_path)
+    lines = (tmp_path / "forecasts.csv").read_text().splitlines()
+    head, cells = lines[0].split(","), lines[16].split(",")
+    assert cells[0] == "SKU-002"
+    cells[head.index("member_1")] = "abc"
+    lines[16] = ",".join(cells)
+    (tmp_path / "forecasts.csv").write_text("\n".join(x for x in lines if not x.startswith("SKU-005")) + "\n")
+    done = run("decide", "--now", "2024-05-20", code=1)
+    assert sorted(done.stderr.splitlines()) == sorted(x for x in shown if x.startswith("Refused"))
+    assert done.stdout.splitlines()[:2] == [x for x in shown if not x.startswith("Refused")]
+    rows = {row["series"]: row for row in read_csv(tmp_path / "decisions.csv")}
+    assert {name for name, row in rows.items() if row["outcome"] == "REFUSED"} == {"SKU-002", "SKU-005"}
+    assert all((rows[name]["action"], rows[name]["order"]) == ("", "") for name in ("SKU-002", "SKU-005"))
+
+
 def test_orders_of_an_older_run_are_refused(job: Path) -> None:
     run("decide")
     run("decide", "--set", "files.decisions=later.csv", "--set", "task.shortage=8.0")

@@ -321,7 +321,8 @@ def _taking_part(cases: Sequence[Case]) -> NDArray[np.int64]:
 
 def _problem(own: Sequence[Case], resources: Sequence[Resource]) -> Problem:
     lower, upper = _table([c.lower for c in own]), _table([c.upper for c in own])
-    return Problem.of([c.series for c in own], lower, upper, resources, [c.rounding for c in own])
+    sizes, eps = [c.size for c in own], [c.eps for c in own]
+    return Problem.of([c.series for c in own], lower, upper, resources, sizes, eps)
 
 
 def _check(cases: Sequence[Case], shared: tuple[Shared, ...]) -> None:

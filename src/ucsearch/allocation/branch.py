@@ -96,9 +96,9 @@ def _child(problem: Problem, parent: _Node, allowed: Bools) -> tuple[_Node, Ints
     node.over = _overdrawn(problem, allowed)
     if node.over is not None:
         return node, None
-    own = Problem(
-        problem.series, np.where(allowed, problem.lower, np.nan), np.where(allowed, problem.upper, np.nan),
-        tuple(replace(r) for r in problem.resources), problem.rounding,
+    own = replace(
+        problem, lower=np.where(allowed, problem.lower, np.nan), upper=np.where(allowed, problem.upper, np.nan),
+        resources=tuple(replace(r) for r in problem.resources),
     )  # fmt: skip
     tried = [parent.prices, *prices_near(own, parent.prices)]
     bounds = [bound_at(own, p) for p in tried]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.allocation.shared import Shared
-from ucsearch.certificate.tolerance import shares
+from ucsearch.certificate.tolerance import LEAST, shares
 from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.plan import Plan
@@ -52,7 +52,8 @@ class Case:
     action: float | None  # what it would do alone
     fallback: float | None  # None where the task's fallback is not allowed
     record: str = ""  # id of the decision's record
-    rounding: float = 0.0  # tau of its values: how far apart two of them must be to count as different
+    size: float = 0.0  # the most that was added up for one of its values, in absolute terms
+    eps: float = LEAST  # share of it that may be rounding
     source: Source | None = None  # what was searched, where limits of later steps need it
 
     def label(self, action: float | None) -> str:
@@ -94,7 +95,8 @@ def cases_of(panel: DecisionPanel, series: Sequence[str]) -> list[Case]:
                 action=None if math.isnan(panel.action[w]) else float(panel.action[w]),
                 fallback=float(panel.fallback[w]) if panel.fallback_feasible[w] else None,
                 record=panel.records[w] if panel.records else "",
-                rounding=float(e.share[w] * size[w]),
+                size=float(size[w]),
+                eps=float(e.share[w]),
                 source=Source(plan.layout, plan.settings, inputs, w, counts[w], compiled),
             )
         )
@@ -151,7 +153,8 @@ def case_of(decision: Decision, series: str, index: int) -> Case:
         action=decision.action,
         fallback=decision.fallback_action if decision.fallback_feasible else None,
         record=decision.record_id,
-        rounding=float(own_row(shares(plan.settings, inputs), w)) * max(sizes, default=0.0),
+        size=max(sizes, default=0.0),
+        eps=float(own_row(shares(plan.settings, inputs), w)),
         source=source_of(plan),
     )
 

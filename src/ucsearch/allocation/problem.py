@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ucsearch.certificate.tolerance import LEAST
 from ucsearch.errors import InputError
 
 __all__ = ["Missing", "Problem", "Resource", "group_label"]
@@ -80,14 +81,16 @@ class Problem:
     lower: Floats  # (N, m) NaN: cannot be chosen
     upper: Floats  # (N, m) NaN: not in the action set
     resources: tuple[Resource, ...]
-    rounding: Floats | None = None  # (N,) tau of the values of each series
+    sizes: Floats  # (N,) what was added up for the values of each series, in absolute terms
+    eps: Floats  # (N,) share of it that may be rounding
 
     @staticmethod
     def of(
         series: Sequence[str], lower: ArrayLike, upper: ArrayLike, resources: Sequence[Resource],
-        rounding: ArrayLike | None = None,
+        sizes: ArrayLike = 0.0, eps: ArrayLike = LEAST,
     ) -> Problem:  # fmt: skip
-        """Checked: shapes, finite values, nothing used below zero, every series with an action."""
+        """Checked: shapes, finite values, nothing used below zero, every series with an action. `sizes` and `eps` are
+        those of the tolerance, 0 and the least one where nothing is known but the values themselves."""
         names = tuple(str(s) for s in series)
         low, high = np.array(lower, np.float64), np.array(upper, np.float64)
         if low.ndim != 2 or low.shape != high.shape or low.shape[0] != len(names):
@@ -109,12 +112,12 @@ class Problem:
             raise InputError("resources", "nothing", "at least one shared resource")
         for r in resources:
             _check_resource(r, known, names)
-        return Problem(names, low, high, tuple(resources), None if rounding is None else np.array(rounding, np.float64))
+        added, share = (np.full(len(names), x, np.float64) for x in (sizes, eps))
+        return Problem(names, low, high, tuple(resources), added, share)
 
-    @property
-    def taus(self) -> Floats:
-        """(N,) `rounding`; 0 where nothing is known but the values themselves."""
-        return np.zeros(len(self.series)) if self.rounding is None else self.rounding
+    def tau(self, size: Floats) -> Floats:
+        """(N,) how far apart two values must be, of which `size` was added up besides what is in the values."""
+        return self.eps * np.maximum(size, self.sizes)
 
     @cached_property
     def floor(self) -> Floats:

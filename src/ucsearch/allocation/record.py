@@ -130,7 +130,8 @@ def recorded_case(row: Row, log: AuditReader, task: Task | None = None) -> Case:
         action=None if outcome["action"] is None else float(decode_number(outcome["action"])),
         fallback=float(decode_number(outcome["fallback_action"])) if outcome["fallback_feasible"] else None,
         record=row.id,
-        rounding=share(s["reach"], averaged) * max((x for x in sizes if not math.isnan(x)), default=0.0),
+        size=max((x for x in sizes if not math.isnan(x)), default=0.0),
+        eps=share(s["reach"], averaged),
     )
 
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ucsearch.allocation.branch import Tree, branch
 from ucsearch.allocation.problem import Missing, Problem, Resource
 from ucsearch.allocation.solve import hull_steps, solve
-from ucsearch.certificate.tolerance import LEAST
 from ucsearch.errors import InputError
 from ucsearch.formatting import make_frame
 
@@ -83,7 +82,7 @@ class Result:
         """A gap this small may be rounding: a share of all that was added up."""
         rows = np.arange(self.choice.size)
         sizes = np.abs(self.problem.lower[rows, self.choice]) + np.abs(self.problem.ceiling.max(axis=1))
-        return math.fsum(np.maximum(LEAST * sizes, self.problem.taus).tolist())
+        return math.fsum(self.problem.tau(sizes).tolist())
 
     @property
     def priced_optimal(self) -> NDArray[np.bool_]:
@@ -232,7 +231,7 @@ def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result
         np.abs(problem.upper[rows, best]) + charge[rows, best],
         np.abs(problem.lower[rows, choice]) + charge[rows, choice],
     )
-    tau = np.maximum(LEAST * size, problem.taus)
+    tau = problem.tau(size)
     slack: list[Floats] = []
     rent: list[float] = []
     for r, price in zip(problem.resources, prices, strict=True):

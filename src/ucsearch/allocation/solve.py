@@ -236,7 +236,10 @@ def _sample(problem: Problem, upper: Floats, lefts: list[Floats], every: int) ->
         chosen.append(small)
         part.append(left * np.where(whole > 0.0, share, 1.0 / every))
     rows = slice(None, None, every)
-    own = Problem(problem.series[rows], problem.lower[rows], problem.upper[rows], tuple(chosen), problem.taus[rows])
+    own = Problem(
+        problem.series[rows], problem.lower[rows], problem.upper[rows], tuple(chosen),
+        problem.sizes[rows], problem.eps[rows],
+    )  # fmt: skip
     return own, part
 
 

@@ -141,12 +141,13 @@ def override(
     """Record that a person orders another quantity.
 
     Also where nothing could be decided. The task's own rules are asked in the recorded state; a quantity that breaks
-    them, or is off the unit of the sizes offered, needs --force. The decision itself stays as it is; the last override
-    counts, and `orders` writes it.
+    them, or is off the unit of the sizes offered, needs --force. The record of the decision stays as it is; the last
+    override counts: it replaces the row in files.decisions and on its page, and `orders` writes it.
 
     Exit codes: 0 recorded; 1 the rules do not allow it; 2 no usable log, series or quantity.
     """
     from ucsearch.errors import InputError
+    from ucsearch.planner.recorded.decisions_file import update_decisions
     from ucsearch.planner.recorded.override import override_decision
     from ucsearch.records.overrides import NotAllowed
 
@@ -156,7 +157,7 @@ def override(
                 raise InputError(name, repr(text), "a name" if name == "--who" else "a reason")
         if withdraw is (quantity is not None):
             raise InputError("QUANTITY", quantity or "nothing", "a quantity, or --withdraw")
-        found = some_settings(settings)
+        found, updated = some_settings(settings), False
         decimal = "auto" if found is None else found.columns.decimal
         try:
             done = override_decision(
@@ -167,6 +168,11 @@ def override(
         except NotAllowed as error:
             typer.echo(f"Refused: {printable(error)}. Nothing was recorded; --force records it as forced.", err=True)
             raise typer.Exit(NEEDS_A_PERSON) from error
+        named = None if found is None else found.path("decisions")
+        if found is not None and named is not None:
+            page = page_path(found, "decisions.html")
+            shown = page if page is not None and page.exists() else None
+            updated = update_decisions(found, named, log_of(log, found), done.row, shown)
     made = done.record
     off = ", which is off the grid" if made["off_grid"] else ""
     if done.beyond is not None:
@@ -180,6 +186,8 @@ def override(
     name = done.row.record.get("series") or ""
     of = f"{printable(name)} (decision {done.row.id[:12]})" if name else done.row.id[:12]
     typer.echo(f"entry {done.seq}, id {done.id}: {printable(who)} {what} {of}{printable(by)}")
+    if updated:
+        typer.echo(f"its row in {named} is as it stands now")
 
 
 def monitor(

@@ -200,6 +200,7 @@ ORDERS = """\
 # A small ordering plan; `ucsearch tasks --schema` lists every key, `ucsearch new` makes larger ones.
 units = "pieces"
 currency = "EUR"
+period = "day"
 
 [task]
 name = "lead_time_inventory"
@@ -215,6 +216,9 @@ width = 16
 
 [gate]
 certificate = true
+
+[forecast]
+max_age = 2             # days ago that a forecast may begin by its `cutoff`; older ones are refused
 """
 
 

@@ -17,7 +17,6 @@ from ucsearch.verify.decision.problem import CLOSED
 from ucsearch.verify.figures import Record, action_of, expect, near, num, require, share
 from ucsearch.verify.read import Blobs, Malformed, read_blob
 
-ADDED = 1e-12  # share of what was added up that may be rounding, where nothing is averaged
 SMALL = 1e-9  # of a simulated rule's limits
 ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a decision's trace
 MOST_NODES = 10_000  # of a tree of parts
@@ -49,7 +48,7 @@ class _Member:
                 self.lower[rival["index"]] = low
             self.upper[rival["index"]] = high if low != low else max(high, low)
         sizes = [num(rival.get(name)) for rival in target["rivals"] for name in ("size", "upper_size")]
-        self.tau = _share(target, blobs) * max([x for x in sizes if x == x], default=0.0)
+        self.eps, self.size = _share(target, blobs), max([x for x in sizes if x == x], default=0.0)
         released = self.outcome["outcome"] == "RELEASED"
         self.takes_part = released and bool(target["claim"]["proved"]) and bool(self.lower)
         self.uses: list[list[float]] = []
@@ -59,6 +58,10 @@ class _Member:
             require(f"{place}.use", function is not None, shared["use"], "no use of the task")
             times = num(shared["times"][i])
             self.uses.append([amount_used(function, state, a, params, times, f"{place}.use") for a in self.actions])
+
+    def tau(self, size: float) -> float:
+        """How far apart two of its values must be, of which `size` was added up besides what is in the values."""
+        return self.eps * max(size, self.size)
 
     def place(self, recorded: Any) -> int | None:
         action = action_of(recorded)
@@ -217,7 +220,7 @@ class _Allocated:
             own = m.lower[mine] - charge[mine]
             at = next(a for a in m.upper if m.upper[a] - charge[a] == best)
             size = max(abs(m.upper[at]) + charge[at], abs(m.lower[mine]) + charge[mine])
-            tau = max(ADDED * size, m.tau)
+            tau = m.tau(size)
             surely, maybe = surely + (best - own > 2.0 * tau), maybe + (best - own > 0.5 * tau)
         value = math.fsum(self.members[i].lower[choice[i]] for i in self.free)
         everything = {i: set(self.members[i].upper) for i in self.free}
@@ -312,7 +315,7 @@ class _Allocated:
 
     def _close(self, name: str, derived: float) -> None:
         own = num(self.claim[name])
-        fine = abs(own - derived) <= ADDED * self._size()
+        fine = abs(own - derived) <= self._eps() * self._size()
         require(f"claim.{name}", fine, self.claim[name], derived)
 
     def _size(self) -> float:
@@ -320,7 +323,11 @@ class _Allocated:
         most = [max(abs(x) for x in self.members[i].upper.values()) for i in self.free]
         rent = [abs(num(p)) * limit for s, own in zip(self.r["shared"], self.r["prices"], strict=True)
                 for p, (_, limit) in zip(own, sorted(s["limits"].items()), strict=True)]  # fmt: skip
-        return math.fsum([*map(max, most, [self.members[i].tau / ADDED for i in self.free]), *rent])
+        return math.fsum([*map(max, most, [self.members[i].size for i in self.free]), *rent])
+
+    def _eps(self) -> float:
+        """Share of a total that may be rounding."""
+        return max(self.members[i].eps for i in self.free)
 
     def _passes(self, choice: dict[int, int], lower: float, upper: float) -> bool:
         gap = upper - lower
@@ -330,14 +337,12 @@ class _Allocated:
             rent, without, mean, bound = self.paths.figures(float(next(iter(self.discounts))))
             size = abs(rent) + abs(without) + self._size()
             for name, own in (("rent", rent), ("free", without), ("mean", mean), ("bound", bound)):
-                near(f"later.{name}", self.r["later"][name], own, size, ADDED)
+                near(f"later.{name}", self.r["later"][name], own, size, self._eps())
             gap, upper = gap + bound, upper + rent
         limit = num(self.terms["gap_limit"])
         allowed = num(self.terms["gap_share"]) * (without - upper)
-        taus = [
-            max(ADDED * (abs(m.lower[choice[i]]) + abs(max(m.upper.values()))), m.tau)
-            for i, m in ((i, self.members[i]) for i in self.free)
-        ]
+        chosen = [(self.members[i], choice[i]) for i in self.free]
+        taus = [m.tau(abs(m.lower[at]) + abs(max(m.upper.values()))) for m, at in chosen]
         return gap <= allowed or (limit == limit and gap <= limit) or gap <= math.fsum(taus)
 
     def _fallbacks(self) -> None:

@@ -296,7 +296,8 @@ def _at_step(
         labels = tuple(g for g, s in zip(x.groups, some, strict=True) if s)
         resources.append(Resource(x.name, used[k], x.limits[some, h], group, labels, ((),) * len(labels)))
         price.append(prices[k][some, h])
-    return Problem(tuple(names), q, q, tuple(resources)), price
+    nothing = np.zeros(len(q))  # no claim is made of one step alone
+    return Problem(tuple(names), q, q, tuple(resources), nothing, nothing), price
 
 
 def _lost(problem: Problem, prices: list[Floats], picked: Ints) -> float:

@@ -104,7 +104,8 @@ def plan_steps(
         known[i, : case.lower.size] = ~np.isnan(case.lower)
     lower = np.where(known, first.q, np.nan)
     own = [replace(r, use=first.used[k]) for k, r in enumerate(resources)]
-    problem = Problem.of([case.series for case in cases], lower, first.q, own, [case.rounding for case in cases])
+    sizes, eps = [case.size for case in cases], [case.eps for case in cases]
+    problem = Problem.of([case.series for case in cases], lower, first.q, own, sizes, eps)
     return Planned(priced, limits, prices, valued, free, problem)
 
 

@@ -17,13 +17,14 @@ __all__ = ["DecidePage"]
 
 _NEXT = 3  # in line for more of a limit, that are named
 MOST = 5_000  # rows on a page; a browser takes a second or two for them
-_FIRST = ("HOLD", REFUSED, "FALLBACK", "RELEASED")  # who needs a person comes first
-_TONES = {"HOLD": "bad", REFUSED: "bad", "FALLBACK": "warn", "RELEASED": "good"}
+_FIRST = ("HOLD", REFUSED, "FALLBACK", "OVERRIDDEN", "RELEASED")  # who needs a person comes first
+_TONES = {"HOLD": "bad", REFUSED: "bad", "FALLBACK": "warn", "OVERRIDDEN": "warn", "RELEASED": "good"}
 _MEANING = {
     "RELEASED": "the planned action, which met every condition of the gate",
     "FALLBACK": "the cautious action, allowed but not proved",
     "HOLD": "nothing is sent: a person has to decide",
     REFUSED: "the rows of this series could not be used",
+    "OVERRIDDEN": "a person's order, in place of the decision",
 }
 
 _PAGE = """{% extends "base" %}{% from "parts" import tiles, tag, filter, num with context %}
@@ -80,8 +81,9 @@ a person first; all are in {{ out }}.</p>{% endif %}
 <td class="why" data-head="Why" data-v="{{ r.reason }}">
 {% if r.problem and r.problem not in r.sentence %}<p>{{ r.problem }}</p>{% endif %}
 {% if r.note %}<p class="binds">{{ r.note }}</p>{% endif %}
-<details{% if r.outcome in ("HOLD", "REFUSED") %} open{% endif %}><summary>
-{%- if r.reason != "none" %}{{ r.reason|replace("_", " ") }}{% else %}passed the gate
+<details{% if r.outcome in ("HOLD", "REFUSED", "OVERRIDDEN") %} open{% endif %}><summary>
+{%- if r.outcome == "OVERRIDDEN" %}a person decided
+{%- elif r.reason != "none" %}{{ r.reason|replace("_", " ") }}{% else %}passed the gate
 {%- if r.regret_bound %}, may lose at most {{ r.regret_bound|figure }}{% endif %}{% endif %}</summary>
 <p>{{ r.sentence }}</p><p class="note">certificate <code>{{ r.certificate[:16] }}</code></p></details></td></tr>
 {% endfor %}

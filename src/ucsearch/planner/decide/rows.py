@@ -31,6 +31,7 @@ __all__ = [
     "PLACE",
     "REFUSED",
     "Rows",
+    "decided_cells",
     "expected_loss",
     "fallback_advice",
     "judged_steps",
@@ -95,6 +96,29 @@ def sentence_in(d: Decision, money: str) -> str:
     return explain_fallback(d.cause, d.certificate, "", label_of(d) if d.action is not None else None, money)
 
 
+def decided_cells(d: Decision, settings: Settings) -> dict[str, Any]:
+    """What a row says of a decision itself."""
+    score = score_of(d)
+    cells = {
+        "action": d.action,
+        "order": order_size(d),
+        "reason": d.reason.value,
+        "margin": d.release_margin,
+        "regret_bound": d.regret_bound,
+        "expected_cost": None if score is None or d.action is None else -score,
+        "fallback_cost": expected_loss(d),
+        "next_orders": next_orders(plan_orders(d), judged_steps(d)) if d.action is not None else "",
+        "sentence": sentence_in(d, settings.currency),
+        "note": "; ".join(row_notes(d, settings.units)),
+    }
+    return {name: _cell(value) for name, value in cells.items()}
+
+
+def _cell(value: Any) -> Any:
+    """What is not bounded, or not known, is an empty cell: a spreadsheet reads "inf" as a word."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 class _Files(Protocol):
     settings: Settings
     forecasts: SeriesFile
@@ -112,21 +136,9 @@ class Rows:
         self.explained = 0
 
     def decided(self, series: str, d: Decision, id: str) -> list[Any]:
-        case, score = self.files.states.cases[series], score_of(d)
-        order = order_size(d)
-        given = {
-            "action": d.action,
-            "order": order,
-            "reason": d.reason.value,
-            "margin": d.release_margin,
-            "regret_bound": d.regret_bound,
-            "expected_cost": None if score is None or d.action is None else -score,
-            "fallback_cost": expected_loss(d),
-            "next_orders": next_orders(plan_orders(d), judged_steps(d)) if d.action is not None else "",
-            "sentence": sentence_in(d, self.files.settings.currency),
-            "note": "; ".join(filter(None, (*row_notes(d, self.files.settings.units), self._binds(d)))),
-        }
-        return self._row(series, case, d.outcome.value, id, given)
+        given = decided_cells(d, self.files.settings)
+        given["note"] = "; ".join(filter(None, (given["note"], self._binds(d))))
+        return self._row(series, self.files.states.cases[series], d.outcome.value, id, given)
 
     def told(self, series: str, outcome: str, id: str, given: dict[str, Any]) -> list[Any]:
         """The row of a decision whose cells are known."""
@@ -153,8 +165,7 @@ class Rows:
         if given.get("order"):
             given["arrival"] = self._arrival(date, case)
         for name, value in given.items():
-            # What is not bounded, or not known, is an empty cell: a spreadsheet reads "inf" as a word.
-            row[PLACE[name]] = None if isinstance(value, float) and not math.isfinite(value) else value
+            row[PLACE[name]] = _cell(value)
         return row
 
     def _date(self, series: str) -> Any:
@@ -200,7 +211,7 @@ def _words(reason: str, s: Settings) -> str:
         "not_optimal": f"another action may be better than the one found; make the search wider or exact, or {effort}",
         "not_robust": "the lead over the next best action is smaller than the claimed model error ([proof] eps_m)",
         "regret_above_limit": "more could be lost than [gate] regret_limit allows; raise it, or the proof's effort",
-        "margin_not_positive": "the best actions are equally good; [gate] positive_margin refuses that",
+        "margin_not_positive": "the best of the actions offered are equally good; [gate] positive_margin refuses that",
         "not_risk_active": "uncertainty does not change the action; [gate] risk_active asks that it does",
         "dead_end": "no plan keeps the rules to its end; look at capacity, ramp, order budget and open orders, or plan "
         "fewer periods",

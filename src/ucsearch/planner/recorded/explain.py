@@ -68,7 +68,7 @@ class Told:
     tracks: Floats | None  # (J, d + 1) the first state field along the plan, by member
     field: str
     orders: tuple[float, ...]  # (d,) the plan's actions, as units where they order
-    released: bool
+    released: bool  # and not replaced by a person
     action: str = "order"  # what is decided, and its unit
     action_unit: str = ""
     outcome_unit: str = ""  # of the forecast
@@ -131,7 +131,8 @@ def _tell(
     tracks, orders, field = _follow(task, record, members, plan)
     field = words.fields.get(field, (field, ""))[0]
     series = record["series"]
-    title = f"{series or row.id[:12]}: {outcome['outcome']}"
+    replaced = _is_replaced(overrides)
+    title = _title(row, outcome["outcome"], replaced)
     lines = [
         f"{title}, entry {row.seq} of the log" + (f", written {row.written_at}" if row.written_at else ""),
         "",
@@ -147,6 +148,7 @@ def _tell(
         judged = len(plan) if task is None else task.judged(reach)
         sizes = ", ".join(figure(x) for x in orders[:judged])
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
+        word += " before a person decided otherwise" if replaced else ""
         count = f"{len(plan)} {'step' if len(plan) == 1 else 'steps'}"
         text = f"{word}, {count}: {sizes} {words.action_unit}".rstrip()
         if judged < len(plan):
@@ -166,7 +168,7 @@ def _tell(
     lines += ["", f"certificate {row.id}"]
     return Told(
         series, "\n".join(map(plain, lines)), title, units, members, weights, tracks, field, orders,
-        outcome["outcome"] == "RELEASED", words.action, words.action_unit, words.outcome_unit,
+        outcome["outcome"] == "RELEASED" and not replaced, words.action, words.action_unit, words.outcome_unit,
     )  # fmt: skip
 
 
@@ -174,7 +176,7 @@ def _tell_refusal(row: Row, overrides: list[dict[str, Any]], settings: Settings 
     """There is no forecast to show: it, or the state, was refused."""
     record = row.record
     outcome, series = record["outcome"], record["series"]
-    title = f"{series or row.id[:12]}: {outcome['outcome']}"
+    title = _title(row, outcome["outcome"], _is_replaced(overrides))
     when = f", written {row.written_at}" if row.written_at else ""
     task = recorded_task(record.get("task", {}), settings)
     lines = [
@@ -185,6 +187,16 @@ def _tell_refusal(row: Row, overrides: list[dict[str, Any]], settings: Settings 
     ]
     text = "\n".join(map(plain, [*lines, "", f"certificate {row.id}"]))
     return Told(series, text, title, "", np.zeros((0, 0, 1)), np.zeros(0), None, "", (), False)
+
+
+def _is_replaced(overrides: list[dict[str, Any]]) -> bool:
+    """Whether a person's action counts."""
+    return bool(overrides) and overrides[-1]["action"] is not None
+
+
+def _title(row: Row, outcome: str, replaced: bool) -> str:
+    said = f"OVERRIDDEN (decided: {outcome})" if replaced else outcome
+    return f"{row.record['series'] or row.id[:12]}: {said}"
 
 
 def _overridden(overrides: list[dict[str, Any]], record: dict[str, Any], task: Task | None) -> list[str]:

@@ -25,7 +25,7 @@ def write_explain_page(told: Told, path: str | Path) -> None:
     """The page, whole or not at all."""
     figures = []
     if told.orders:
-        title = f"{told.action.capitalize()} by step" + ("" if told.released else ", not released")
+        title = f"{told.action.capitalize()} by step" + ("" if told.released else ", not in force")
         figures.append(bars("plan", title, told.orders, told.action_unit))
     if told.tracks is not None:
         figures.append(fan("state", _title(told.field), _rows(told.tracks[:, 1:], told.weights), unit=told.units))

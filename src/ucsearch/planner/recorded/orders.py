@@ -17,11 +17,10 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.planner.decide.rows import COLUMNS, REFUSED
 from ucsearch.planner.files.columns import usual_names
 from ucsearch.planner.files.table import Style, Table, check_writable, open_table, refuse_overwriting, write_table
-from ucsearch.planner.recorded.override import ordered_units
+from ucsearch.planner.recorded.decisions_file import OVERRIDDEN, Standing, standing
 from ucsearch.planner.settings import Settings
-from ucsearch.planner.settings.own import own_tasks, recorded_task
-from ucsearch.records.entries import Row, effective_of
-from ucsearch.records.overrides import RecordedInputs, recorded_inputs
+from ucsearch.planner.settings.own import own_tasks
+from ucsearch.records.entries import Row
 from ucsearch.records.reader import AuditReader
 from ucsearch.scale.segments.reader import SegmentReader
 
@@ -77,7 +76,7 @@ def run_orders(settings: Settings, decisions: Path, log: Path, out: Path, states
     for path, rows in _parts(out, sent, by):
         refuse_overwriting({"the orders": path}, {"the decisions": decisions, "the states": states, "the log": log})
         files.append((path, _write(path, rows, settings, by, style, _has_orders(table))))
-    return Orders(found, tuple(files), waiting, sum(o.outcome == "OVERRIDDEN" for o in found))
+    return Orders(found, tuple(files), waiting, sum(o.outcome == OVERRIDDEN for o in found))
 
 
 def _has_orders(table: Table) -> bool:
@@ -102,7 +101,8 @@ def _read(settings: Settings, table: Table, log: Path, groups: Mapping[str, str]
                 if series in overridden:
                     row = reader.newest(series)
                     _check_newest(table, log, series, row, cell["certificate"])
-                    yield _order(settings, reader, row, cell, group)
+                    assert row is not None
+                    yield _ordered(standing(settings, reader, row, cell), group)
                     continue
                 entry = AuditReader.newest(reader, series)
                 if not segment or (entry is not None and entry.seq > segment):
@@ -133,40 +133,17 @@ def _decided(cell: dict[str, Any], group: str) -> Order:
     )  # fmt: skip
 
 
-def _order(settings: Settings, reader: SegmentReader, row: Row | None, cell: dict[str, Any], group: str) -> Order:
+def _ordered(made: Standing, group: str) -> Order:
     """As it stands: with the last override in force."""
-    own = _decided(cell, group)
-    if row is None:
+    own = _decided(made.cells, group)
+    if made.override is None:
         return own
-    effective = effective_of(row, reader.overrides_of(row))
-    if effective.override is None or effective.action is None:
-        return own
-    said = effective.override.record
-    task = recorded_task(row.record.get("task", {}), settings)
-    action = float(said["action"])
-    inputs = None if task is None else recorded_inputs(row.record, task)
-    units = None if task is None or inputs is None else ordered_units(inputs, task, action)
-    return own._replace(
-        quantity=action if units is None else units, label=str(said.get("label") or ""), expected_cost=None,
-        outcome="OVERRIDDEN", decided_by=str(said.get("who", "")), reason=str(said.get("why", "")),
-        arrival=own.arrival or _arrival(settings, inputs, cell.get("date", "")),
-    )  # fmt: skip
+    label, who, why = (str(made.override.get(name) or "") for name in ("label", "who", "why"))
+    return own._replace(label=label, decided_by=who, reason=why)
 
 
-def _arrival(settings: Settings, inputs: RecordedInputs | None, date: str) -> str:
-    """When an order that a person placed can first be sold: the lead time after the date of the decision."""
-    from ucsearch.planner.files.calendar import day_text, later
-    from ucsearch.planner.files.numbers import offset_of, parse_dates
-
-    lead = getattr(None if inputs is None else inputs.params, "lead_time", getattr(settings.task, "lead_time", None))
-    if lead is None or not date or settings.period == "any":
-        return ""
-    moment = parse_dates([date], "auto", wall_clock=False)[0]
-    return day_text(later(moment, int(lead), settings.period), settings.period, offset_of(date))
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def _number(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
 
 
 def _groups(settings: Settings, states: Path, by: str) -> dict[str, str]:

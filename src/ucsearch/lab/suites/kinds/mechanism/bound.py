@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ucsearch.certificate.tolerance import LEAST
+
 __all__ = ["Retained", "Slacks", "beta_needed", "excess", "quantile", "slacks"]
 
 
@@ -25,11 +27,17 @@ class Slacks(NamedTuple):
     eps_c: float
     regret: float  # R(q) - R(selected), may be negative
     bound: float  # on the regret
+    size: float  # what was added up for the two, in absolute terms
 
     @property
     def left(self) -> float:
         """How far the regret stays below its bound."""
         return self.bound - self.regret
+
+    @property
+    def holds(self) -> bool:
+        """Whether it does, to within rounding."""
+        return self.left >= -LEAST * self.size
 
 
 def beta_needed(paths: Sequence[Retained]) -> float:
@@ -67,7 +75,8 @@ def slacks(
 
     eps_r, eps_u = min((parts(p) for p in paths), key=lambda e: (e[0] + price * e[1], e))
     bound = price * uncertainty + eps_r + price * eps_u + 2.0 * eps_c
-    return Slacks(eps_r, eps_u, eps_c, realised - paths[selected].realised, bound)
+    size = bound + abs(realised) + max(abs(p.realised) + abs(p.forecast) + price * p.uncertainty for p in paths)
+    return Slacks(eps_r, eps_u, eps_c, realised - paths[selected].realised, bound, size)
 
 
 def quantile(values: Sequence[float], level: float) -> float | None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.certificate.certificate import CertifiedPanel
+from ucsearch.certificate.tolerance import path_size, shares
 from ucsearch.decision.api import decide_panel
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.decision.gate import Gate
@@ -81,7 +82,7 @@ class Diagnosis:
         reached = self._paths(t, seen.rows, trace, actions, params, exact, best, certified)
         for n in range(len(self.panel)):
             one: dict[str, Any] = {"complete": is_complete(self.panel, n, t, s.depth), **reached[n]}
-            one["exact"] |= _regime(exact, n, s.risk)
+            one["exact"] |= _regime(exact, n)
             for name, panel in certified.items():
                 one["beams"][name] |= _tuple(panel, n)
             self.found[n].append(one)
@@ -156,12 +157,14 @@ def _tuple(panel: CertifiedPanel, n: int) -> dict[str, Any]:
     return out
 
 
-def _regime(exact: PanelPlan, n: int, risk: float) -> dict[str, Any]:
+def _regime(exact: PanelPlan, n: int) -> dict[str, Any]:
     """Theorem 3: whether all suffixes are worth the same (i), and whether the best first step is not the best action
     (ii); and whether first steps tell anything at all."""
-    table, tau = exact.outputs.table[n], 1e-9 * (1.0 + abs(float(exact.score[n])))
+    table, risk = exact.outputs.table[n], exact.settings.risk
     known = np.flatnonzero(np.isfinite(table[:, Col.UPPER]) & np.isfinite(table[:, Col.STEP_REWARD]))
     value, local = table[known, Col.UPPER], table[known, Col.STEP_REWARD] - risk * table[known, Col.STEP_UNCERTAINTY]
+    size = path_size(table[known, Col.GROSS], table[known, Col.UNCERTAINTY], exact.settings, risk).max()
+    tau = float(np.resize(shares(exact.settings, exact.inputs), len(exact))[n] * size)
     suffix = value - local
     greedy = local >= local.max() - tau
     return {

@@ -23,7 +23,6 @@ _MEANS = (
     "margin", "gap", "eps_a", "proxy_slack", "exact_regret", "suffix_margin", "suffix_advantage", "local_loss",
     "expansions",
 )  # fmt: skip
-_ROUNDING = 1e-9  # relative, of a bound against a regret: their sums run in different orders
 
 
 def case_of(beam: Mapping[str, Any]) -> Case:
@@ -92,18 +91,14 @@ def _proposition(found: Found, name: str, s: MechanismSettings, declared: Mappin
             against = (paths, chosen, q["realised"], q["uncertainty"])
             own.append(slacks(*against, risk=s.risk, beta=beta, eps_c=excess(paths, beta)))
             before = slacks(*against, risk=s.risk, beta=declared["beta"], eps_c=declared["eps_c"])
-            held += before.left >= -_rounding(before.bound)
+            held += before.holds
         for field in ("eps_r", "eps_u", "regret", "bound"):
             out[f"{prefix}{field}"] = _mean(getattr(one, field) for one in own)
         out[f"{prefix}bound_least"] = min((one.left for one in own), default=None)
-        out[f"{prefix}bound_broken"] = sum(not one.left >= -_rounding(one.bound) for one in own)
+        out[f"{prefix}bound_broken"] = sum(not one.holds for one in own)
         if rival == "hindsight":
             out["declared_held"] = held
     return out
-
-
-def _rounding(bound: float) -> float:
-    return _ROUNDING * (1.0 + abs(bound))
 
 
 def exact_figures(found: Found, cover: Mapping[str, Any], levels: Sequence[float]) -> dict[str, Any]:

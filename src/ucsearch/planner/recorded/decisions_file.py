@@ -1,0 +1,141 @@
+"""The file of decisions as it stands: a person's order replaces what was decided, in its row and on the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ucsearch.errors import UCSearchError
+from ucsearch.formatting import figure
+from ucsearch.planner.decide.page import DecidePage
+from ucsearch.planner.decide.rows import COLUMNS, PLACE, REFUSED, decided_cells, shown_columns
+from ucsearch.planner.files.calendar import day_text, later
+from ucsearch.planner.files.numbers import offset_of, parse_dates
+from ucsearch.planner.files.table import Style, Table, open_table, write_table
+from ucsearch.planner.recorded.limits import asked_of, blocked_words, is_blocked
+from ucsearch.planner.recorded.override import ordered_units
+from ucsearch.planner.recorded.problem import asked_again
+from ucsearch.planner.settings import Settings
+from ucsearch.planner.settings.own import own_tasks, recorded_task
+from ucsearch.records.canonical import decode_number
+from ucsearch.records.entries import Row, effective_of
+from ucsearch.records.overrides import RecordedInputs, recorded_inputs
+from ucsearch.scale.segments.reader import SegmentReader
+
+__all__ = ["OVERRIDDEN", "Standing", "standing", "update_decisions"]
+
+OVERRIDDEN = "OVERRIDDEN"  # the outcome where a person's order counts
+Cells = dict[str, Any]
+
+
+class Standing(NamedTuple):
+    """A decision's row as it stands."""
+
+    cells: Cells
+    override: dict[str, Any] | None  # the record in force
+
+
+def update_decisions(settings: Settings, decisions: Path, log: Path, row: Row, page: Path | None = None) -> bool:
+    """Bring the row of a decision in the file that `decide` wrote to what the log says now, and the page made of it.
+    False, with nothing written, where the file has no such row, or other columns than `decide` writes."""
+    if not decisions.exists():
+        return False
+    table = open_table(decisions, settings.columns.decimal)
+    orders = "order" in table.columns
+    shown = shown_columns(orders)
+    if list(table.columns) != list(shown):
+        return False
+    rows = list(_rows(table, shown))
+    at = next((i for i, cells in enumerate(rows) if cells["certificate"] == row.id), None)
+    if at is None:
+        return False
+    with SegmentReader(log).knowing(own_tasks(settings)) as reader:
+        rows[at] = standing(settings, reader, row, rows[at]).cells
+    kinds = list(COLUMNS.values())
+    write_table(
+        decisions, {name: kinds[i] for name, i in shown.items()},
+        lambda: ([cells[name] for name, i in PLACE.items() if i in shown.values()] for cells in rows),
+        for_people=True, style=Style.of(decisions, settings.columns.decimal),
+    )  # fmt: skip
+    if page is not None:
+        _write_page(page, rows, settings, decisions, log, orders)
+    return True
+
+
+def _rows(table: Table, shown: dict[str, int]) -> Iterator[Cells]:
+    """Every row by the names that rows have in memory."""
+    names, kinds = list(COLUMNS), list(COLUMNS.values())
+    for block in table.blocks(list(shown)):
+        columns = {
+            names[i]: block.texts(name) if kinds[i] is str else block.numbers(name)[0].tolist()
+            for name, i in shown.items()
+        }
+        for n in range(len(block)):
+            cells = {name: values[n] for name, values in columns.items()}
+            empty = dict.fromkeys(name for name in names if name not in cells)
+            yield {k: None if isinstance(v, float) and v != v else v for k, v in (cells | empty).items()}
+
+
+def _write_page(page: Path, rows: Sequence[Cells], settings: Settings, out: Path, log: Path, orders: bool) -> None:
+    made = DecidePage()
+    for cells in rows:
+        made.add([cells[name] for name in COLUMNS])
+    fallbacks = [cells["fallback_cost"] for cells in rows if cells["outcome"] == "FALLBACK"]
+    known = [x for x in fallbacks if x is not None]
+    outcomes = Counter(cells["outcome"] for cells in rows)
+    made.write(page, outcomes, (sum(known), len(fallbacks) - len(known)), settings, out, log, orders=orders)
+
+
+def standing(settings: Settings, reader: SegmentReader, row: Row, cells: Cells) -> Standing:
+    """A row of the file, by the decision and the overrides that the log holds."""
+    effective = effective_of(row, reader.overrides_of(row))
+    task = recorded_task(row.record.get("task", {}), settings)
+    if effective.override is None or effective.action is None:
+        return Standing(cells if cells["outcome"] != OVERRIDDEN else _withdrawn(settings, reader, row, cells), None)
+    said = effective.override.record
+    action = float(decode_number(effective.action))
+    inputs = None if task is None else recorded_inputs(row.record, task)
+    units = None if task is None or inputs is None else ordered_units(inputs, task, action)
+    quantity = str(said.get("label") or figure(action)) if units is None else figure(units)
+    return Standing({
+        **cells, "outcome": OVERRIDDEN, "action": action, "order": units, "margin": None, "regret_bound": None,
+        "arrival": arrival_of(settings, inputs, cells.get("date") or "") if units else "", "expected_cost": None,
+        "fallback_cost": None, "next_orders": "", "note": "",
+        "sentence": f"{said.get('who', '')} decided otherwise: {quantity}, because {said.get('why', '')}.",
+    }, said)  # fmt: skip
+
+
+def _withdrawn(settings: Settings, reader: SegmentReader, row: Row, cells: Cells) -> Cells:
+    """As it was decided, from the record."""
+    record, outcome = row.record, row.record["outcome"]
+    empty = {"arrival": "", "action": None, "order": None, "note": "", "sentence": outcome["sentence"]}
+    if record["kind"] == "refusal":
+        return cells | empty | {"outcome": REFUSED if cells["reason"] == "invalid_input" else outcome["outcome"]}
+    task, action = recorded_task(record["task"], settings), outcome["action"]
+    action = None if action is None else float(decode_number(action))
+    found = cells | empty | {"outcome": outcome["outcome"], "action": action}
+    if task is None:
+        return found
+    inputs = recorded_inputs(record, task)
+    units = None if action is None else ordered_units(inputs, task, action)
+    found |= {"order": units, "arrival": arrival_of(settings, inputs, cells.get("date") or "") if units else ""}
+    try:
+        again = asked_again(reader, row, task).decide()
+    except UCSearchError:  # what cannot be decided again keeps what its record says
+        return found
+    if again.action != action:  # it shared a limit with others
+        return found
+    binds = blocked_words(asked_of(again)) if is_blocked(again) else ""
+    made = decided_cells(again, settings)
+    return found | made | {"note": "; ".join(filter(None, (made["note"], binds)))}
+
+
+def arrival_of(settings: Settings, inputs: RecordedInputs | None, date: str) -> str:
+    """When an order can first be sold: the lead time after the date of the decision; "" where nobody knows."""
+    lead = getattr(None if inputs is None else inputs.params, "lead_time", getattr(settings.task, "lead_time", None))
+    if lead is None or not date or settings.period == "any":
+        return ""
+    moment = parse_dates([date], "auto", wall_clock=False)[0]
+    return day_text(later(moment, int(lead), settings.period), settings.period, offset_of(date))
