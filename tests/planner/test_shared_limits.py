@@ -248,3 +248,19 @@ def test_a_persons_order_stands_above_the_shared_one(shop: Path) -> None:
     other = next((r for r in rows_of(shop / "decisions.csv") if r["order"] != r["alone"] and r != cut), None)
     if other is not None:
         assert float(planned[other["series"]]["action"]) == float(other["action"])
+
+
+def test_a_person_may_order_past_a_limit_and_take_it_back(shop: Path) -> None:
+    limited(shop)
+    run(shop, "decide", *NOW)
+    before = {r["series"]: r for r in rows_of(shop / "decisions.csv")}
+    name = next(s for s, r in before.items() if r["order"] != r["alone"])
+    words = ("--who", "M. Curie", "--why", "a second truck")
+    run(shop, "override", name, before[name]["alone"], *words)
+    row = next(r for r in rows_of(shop / "decisions.csv") if r["series"] == name)
+    assert (row["outcome"], row["order"]) == ("OVERRIDDEN", before[name]["alone"])
+    run(shop, "override", name, "--withdraw", *words)
+    after = {r["series"]: r for r in rows_of(shop / "decisions.csv")}
+    keys = ("outcome", "action", "order", "arrival", "alone", "limit", "certificate")
+    assert [[r[k] for k in keys] for r in after.values()] == [[r[k] for k in keys] for r in before.values()]
+    assert "instead of" in after[name]["sentence"]

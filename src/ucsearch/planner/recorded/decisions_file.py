@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +17,11 @@ from ucsearch.planner.files.table import Style, Table, open_table, write_table
 from ucsearch.planner.recorded.limits import asked_of, blocked_words, is_blocked
 from ucsearch.planner.recorded.override import ordered_units
 from ucsearch.planner.recorded.problem import asked_again
+from ucsearch.planner.recorded.shared import allocation_again, share_words
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks, recorded_task
 from ucsearch.records.canonical import decode_number
-from ucsearch.records.entries import Row, effective_of
+from ucsearch.records.entries import Row, Share, effective_of
 from ucsearch.records.overrides import RecordedInputs, recorded_inputs
 from ucsearch.scale.segments.reader import SegmentReader
 
@@ -44,7 +45,7 @@ def update_decisions(settings: Settings, decisions: Path, log: Path, row: Row, p
         return False
     table = open_table(decisions, settings.columns.decimal)
     orders = "order" in table.columns
-    shown = shown_columns(orders)
+    shown = shown_columns(orders, "alone" in table.columns)
     if list(table.columns) != list(shown):
         return False
     rows = list(_rows(table, shown))
@@ -53,6 +54,8 @@ def update_decisions(settings: Settings, decisions: Path, log: Path, row: Row, p
         return False
     with SegmentReader(log).knowing(own_tasks(settings)) as reader:
         rows[at] = standing(settings, reader, row, rows[at]).cells
+        share = reader.shares([row]).get(row.seq)
+        allocation = None if share is None else allocation_again(reader, share.allocation, settings)
     kinds = list(COLUMNS.values())
     write_table(
         decisions, {name: kinds[i] for name, i in shown.items()},
@@ -60,7 +63,13 @@ def update_decisions(settings: Settings, decisions: Path, log: Path, row: Row, p
         for_people=True, style=Style.of(decisions, settings.columns.decimal),
     )  # fmt: skip
     if page is not None:
-        _write_page(page, rows, settings, decisions, log, orders)
+        made = DecidePage()
+        for cells in rows:
+            made.add([cells[name] for name in COLUMNS])
+        fallbacks = [cells["fallback_cost"] for cells in rows if cells["outcome"] == "FALLBACK"]
+        known = [x for x in fallbacks if x is not None]
+        outcomes, cost = Counter(cells["outcome"] for cells in rows), (sum(known), len(fallbacks) - len(known))
+        made.write(page, outcomes, cost, settings, decisions, log, orders=orders, allocation=allocation)
     return True
 
 
@@ -78,22 +87,15 @@ def _rows(table: Table, shown: dict[str, int]) -> Iterator[Cells]:
             yield {k: None if isinstance(v, float) and v != v else v for k, v in (cells | empty).items()}
 
 
-def _write_page(page: Path, rows: Sequence[Cells], settings: Settings, out: Path, log: Path, orders: bool) -> None:
-    made = DecidePage()
-    for cells in rows:
-        made.add([cells[name] for name in COLUMNS])
-    fallbacks = [cells["fallback_cost"] for cells in rows if cells["outcome"] == "FALLBACK"]
-    known = [x for x in fallbacks if x is not None]
-    outcomes = Counter(cells["outcome"] for cells in rows)
-    made.write(page, outcomes, (sum(known), len(fallbacks) - len(known)), settings, out, log, orders=orders)
-
-
 def standing(settings: Settings, reader: SegmentReader, row: Row, cells: Cells) -> Standing:
     """A row of the file, by the decision and the overrides that the log holds."""
-    effective = effective_of(row, reader.overrides_of(row))
+    share = reader.shares([row]).get(row.seq)
+    effective = effective_of(row, reader.overrides_of(row), share)
     task = recorded_task(row.record.get("task", {}), settings)
     if effective.override is None or effective.action is None:
-        return Standing(cells if cells["outcome"] != OVERRIDDEN else _withdrawn(settings, reader, row, cells), None)
+        return Standing(
+            cells if cells["outcome"] != OVERRIDDEN else _withdrawn(settings, reader, row, share, cells), None
+        )
     said = effective.override.record
     action = float(decode_number(effective.action))
     inputs = None if task is None else recorded_inputs(row.record, task)
@@ -107,25 +109,27 @@ def standing(settings: Settings, reader: SegmentReader, row: Row, cells: Cells) 
     }, said)  # fmt: skip
 
 
-def _withdrawn(settings: Settings, reader: SegmentReader, row: Row, cells: Cells) -> Cells:
-    """As it was decided, from the record."""
+def _withdrawn(settings: Settings, reader: SegmentReader, row: Row, share: Share | None, cells: Cells) -> Cells:
+    """As it was decided, and shared out, from the records."""
     record, outcome = row.record, row.record["outcome"]
     empty = {"arrival": "", "action": None, "order": None, "note": "", "sentence": outcome["sentence"]}
     if record["kind"] == "refusal":
         return cells | empty | {"outcome": REFUSED if cells["reason"] == "invalid_input" else outcome["outcome"]}
-    task, action = recorded_task(record["task"], settings), outcome["action"]
+    task, own = recorded_task(record["task"], settings), outcome["action"]
+    action = own if share is None else share.action
+    shared = action != own
     action = None if action is None else float(decode_number(action))
-    found = cells | empty | {"outcome": outcome["outcome"], "action": action}
+    found = cells | empty | {"outcome": outcome["outcome"] if share is None else share.outcome, "action": action}
     if task is None:
         return found
     inputs = recorded_inputs(record, task)
     units = None if action is None else ordered_units(inputs, task, action)
     found |= {"order": units, "arrival": arrival_of(settings, inputs, cells.get("date") or "") if units else ""}
+    if shared:
+        return found | {"sentence": " ".join(share_words(reader, row, settings))}
     try:
         again = asked_again(reader, row, task).decide()
     except UCSearchError:  # what cannot be decided again keeps what its record says
-        return found
-    if again.action != action:  # it shared a limit with others
         return found
     binds = blocked_words(asked_of(again)) if is_blocked(again) else ""
     made = decided_cells(again, settings)
