@@ -15,7 +15,7 @@ from ucsearch.engine.compiled import engine
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 
-MODULES = {"beam": "ucsearch.engine.kernels.beam", "exact": "ucsearch.engine.kernels.exact"}
+MODULES = {name: f"ucsearch.engine.kernels.{name}" for name in ("beam", "exact", "mcts")}
 PORTED = [case[:4] for case in CASES if case[1] in MODULES]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Col, ISet
+from ucsearch.engine.kernels import best as bests
 from ucsearch.engine.kernels import ending, perfect, programme, room, scoring, states
 from ucsearch.engine.kernels.rules import Rules
 from ucsearch.engine.kernels.shapes import Panel, Results, Shape
@@ -46,75 +47,32 @@ class Tree(NamedTuple):
     cursor: Ints  # (d + 1,) which of them is looked at; -1: the node is not open yet
 
 
-class Best(NamedTuple):
-    """The path that is looked at, the best of each first action and the best of all."""
-
-    prefix: Ints  # (1, d)
-    fpath: Ints  # (1, m, d)
-    bpath: Ints  # (1, d)
-    first: Ints  # (2,) first action of the best of all, -1: none yet; its continuation
-    worth: Floats  # (3,) its score, reward, uncertainty
-
-
 def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     """The entry of a kernel: windows lo..hi of a panel."""
     MEMBERS, SCORES, N, BOUNDED, CONTINUES = k.members, k.scores, k.n, k.bounded, k.continuations > 0
     tables_of = rules.tables
     rows_of, candidates_of, forecast_of, window_of = room.build(rules, k, jit)
-    pool = states.build(N, jit)
-    new_room, emptied, _, find, probe = pool
+    known_states = states.build(N, jit)
     scored_by = scoring.build(rules, k, jit)
     score, extend, _, same, alive, mark_root, suffixes = scored_by
     lost, _, improves, blank, report, copy_paths = ending.build(rules, k, jit)
 
-    @jit.lean_call
-    def offer(first, R, U, G, cont, win, best, res):
-        """A path of full depth in best.prefix: kept if it is the best of its first action, or of all."""
-        w, d, table = win.w, win.d, res.table
-        worth = R - win.risk * U
-        if improves(
-            worth, U, best.prefix, 0, table[w, first, SCORE], table[w, first, UNCERTAINTY], best.fpath, 0, first, d
-        ):
-            table[w, first, SCORE] = worth
-            table[w, first, REWARD] = R
-            table[w, first, UNCERTAINTY] = U
-            table[w, first, GROSS] = G
-            for t in range(d):
-                best.fpath[0, first, t] = best.prefix[0, t]
-        wins = best.first[0] < 0 or worth > best.worth[0]
-        if not wins and worth == best.worth[0]:
-            if best.worth[2] != U:
-                wins = best.worth[2] > U
-            else:
-                for t in range(d):
-                    if best.prefix[0, t] != best.bpath[0, t]:
-                        wins = best.prefix[0, t] < best.bpath[0, t]
-                        break
-        if wins:
-            best.first[0] = first
-            best.first[1] = cont
-            best.worth[0] = worth
-            best.worth[1] = R
-            best.worth[2] = U
-            for t in range(d):
-                best.bpath[0, t] = best.prefix[0, t]
-
-    programme_of = programme.build(rules, k, jit, scored_by, pool, offer)
-    perfect_of = perfect.build(rules, k, jit, pool)
+    clear, offer = bests.build(improves, jit)
+    programme_of = programme.build(rules, k, jit, scored_by, known_states, offer)
+    perfect_of, value_of, new_room, emptied = perfect.build(rules, k, jit, known_states)
 
     @jit.lean
     def best_to_go(h, c, s, win, panel, cand):
         """Mean of what every member could still have from candidate c, at step h, if it knew its future."""
         total = 0.0
         for r in range(win.rows):
-            spare = probe(s, cand.st, c, r)
-            total += panel.weights[win.wrow, r] * s.value[s.slots[find(s, r * (win.d + 1) + h, spare)]]
+            total += panel.weights[win.wrow, r] * value_of(s, r * (win.d + 1) + h, cand.st, c, r)
         return total
 
     @jit.lean_call
     def branch(limit_nodes, every, known, s, win, panel, tables, cand, tree, best, counts, res):
         """Branch and bound, or enumeration when nothing bounds what lies below: fault, its step and action, stopped.
-        `known`: members' own values to go are in the pool `s`."""
+        `known`: `s` has members' own values to go."""
         w, d, rows, risk = win.w, win.d, win.rows, win.risk
         bounded = win.use_bound or known
         m = panel.actions.shape[1]
@@ -301,7 +259,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             np.zeros(nodes), np.empty(nodes), np.empty(nodes, np.int64), np.empty(nodes, np.int64),
             np.empty((d, m), np.int64), np.empty(d, np.int64), np.empty(d + 1, np.int64),
         )  # fmt: skip
-        best = Best(
+        best = bests.Best(
             np.empty((1, d), np.int64), np.empty((1, m, d), np.int64), np.empty((1, d), np.int64),
             np.empty(2, np.int64), np.empty(3),
         )  # fmt: skip
@@ -316,9 +274,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
                 suffixes(win, panel, cand.suffix)
             tables = tables_of(win, panel, own)
             small = small_tree(win, panel, iset[ENUMERATE_BELOW])
-            best.first[0], best.first[1] = -1, -1
-            for x in range(3):
-                best.worth[x] = 0.0
+            clear(best)
             counts[0], counts[1] = 0, 0
             status = SEARCH_EXHAUSTED
             upper = np.nan
@@ -328,7 +284,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             known = False
             if MEMBERS and not CONTINUES and not use_bound and not small:
                 s, counts[0], known, fault, fault_step, fault_action = perfect_of(
-                    budget, win, panel, emptied(s), one, cand, starts
+                    budget, win, panel, emptied(s), cand, starts
                 )
             searched = MEMBERS or use_bound or small
             if fault == 0 and searched:

@@ -4,70 +4,101 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucsearch.engine.kernels.rules import Rules
 from ucsearch.engine.kernels.shapes import Shape
-from ucsearch.engine.kernels.states import States
+from ucsearch.engine.kernels.states import Pool, States
 from ucsearch.engine.status import Fault
 
-__all__ = ["build"]
+__all__ = ["Perfect", "build"]
 
 REWARD, STATE, TERMINAL = Fault.REWARD, Fault.STATE, Fault.TERMINAL
 Function = Callable[..., Any]
 
 
-def build(rules: Rules, k: Shape, jit: Any, states: States) -> Function:
+class Known(NamedTuple):
+    """States that members reach, under the tag j * (d + 1) + h, and the best reward to go of each."""
+
+    pool: Pool
+    slots: NDArray[np.int32]
+    value: NDArray[np.float64]
+
+
+class Perfect(NamedTuple):
+    perfect: Function  # (budget, win, panel, s, cand, starts) -> s, nodes, whether all is known, fault, step, action
+    value_of: Function  # (s, tag, st, c, r) -> what a known state is worth
+    room: Function  # () -> s
+    emptied: Function  # (s) -> the same room, for another window
+
+
+def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
     N, HAS_END, HAS_TERMINAL = k.n, k.has_end, k.has_terminal
     allowed, ended, final, moved, paid = rules.allowed, rules.ended, rules.final, rules.moved, rules.paid
-    _, _, grow, find, probe = states
-
-    @jit.lean_call
-    def take(s, i, one):
-        for f in range(N):
-            one[0, 0, f] = s.pool[i, f]
-
-    @jit.lean_call
-    def keep(s, known, spare, tag, at):
-        for f in range(N):
-            s.pool[known, f] = s.pool[spare, f]
-        s.tags[known] = tag
-        s.slots[at] = known
+    new_pool, larger, more_slots, place, find = states
 
     @jit.inner
-    def ends(win, panel, s, one, starts):
+    def room():
+        pool = new_pool(1025)
+        slots, _ = more_slots(pool, np.empty(0, np.int32), 0, 0, 1024)
+        return Known(pool, slots, np.empty(1025))
+
+    @jit.inner
+    def emptied(s):
+        for x in range(s.slots.shape[0]):
+            s.slots[x] = -1
+        return s
+
+    @jit.inner
+    def grow(s, known):
+        """Twice the room."""
+        rows = 2 * s.pool.tags.shape[0]
+        pool = larger(s.pool, known, rows)
+        slots, _ = more_slots(pool, s.slots, 0, known, rows)
+        value = np.empty(rows)
+        value[: s.value.shape[0]] = s.value
+        return Known(pool, slots, value)
+
+    @jit.lean
+    def value_of(s, tag, st, c, r):
+        """The state is tried in the last row."""
+        row = s.pool.tags.shape[0] - 1
+        for f in range(N):
+            s.pool.st[row, 0, f] = st[c, r, f]
+        return s.value[find(s.pool, s.slots, s.slots.shape[0], tag, row)]
+
+    @jit.inner
+    def ends(win, panel, s, starts):
         """Values of the last step's states; whether one is not finite."""
         d = win.d
         for i in range(starts[d], starts[d + 1]):
             s.value[i] = 0.0
-            if HAS_END or HAS_TERMINAL:
-                take(s, i, one)
-            if HAS_END and not ended(one, 0, 1, win.p):
+            if HAS_END and not ended(s.pool.st, i, 1, win.p):
                 s.value[i] = -np.inf
             elif HAS_TERMINAL:
-                end = final(one, 0, 0, win.p)
+                end = final(s.pool.st, i, 0, win.p)
                 if not math.isfinite(end):
                     return True
                 s.value[i] = panel.disc[d] * end
         return False
 
     @jit.inner
-    def back(j, h, win, panel, s, one, cand, starts):
+    def back(j, h, win, panel, s, cand, starts):
         """Values of the states of step h under member j: a fault, and its action."""
         tag = j * (win.d + 1) + h + 1
+        st = s.pool.st
         for i in range(starts[h], starts[h + 1]):
-            take(s, i, one)
             best = -np.inf
             for x in range(panel.actions.shape[1]):
                 a = panel.actions[win.arow, x]
-                if a != a or not allowed(one, 0, 1, a, win.p):
+                if a != a or not allowed(st, i, 1, a, win.p):
                     continue
-                moved(one, 0, 0, a, win.w, h, j, panel, cand.st, 0, win.p)
-                spare = probe(s, cand.st, 0, 0)
-                after = s.value[s.slots[find(s, tag, spare)]]
-                reward = paid(one, 0, 0, a, win.w, h, j, panel, win.p)
+                moved(st, i, 0, a, win.w, h, j, panel, cand.st, 0, win.p)
+                after = value_of(s, tag, cand.st, 0, 0)
+                reward = paid(st, i, 0, a, win.w, h, j, panel, win.p)
                 if not math.isfinite(reward):
                     return REWARD, x
                 best = max(best, panel.disc[h] * reward + after)
@@ -75,50 +106,44 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Function:
         return 0, 0
 
     @jit.inner
-    def perfect(budget, win, panel, s, one, cand, starts):
-        """Values of every state a member can reach, under the tag j * (d + 1) + h: the pool, the nodes spent, whether
-        all is known, and a fault, its step and action. Not all is known when the budget of nodes runs out."""
+    def perfect(budget, win, panel, s, cand, starts):
+        """Values of every state a member can reach: the states, the nodes spent, whether all is known, and a fault, its
+        step and action. Not all is known when the budget of nodes runs out."""
         d = win.d
         known = 0
         nodes = 0
         for j in range(panel.members.shape[1]):
             starts[0] = known
-            if known + 1 >= s.pool.shape[0]:
+            if known + 2 > s.pool.tags.shape[0]:
                 s = grow(s, known)
             for f in range(N):
-                one[0, 0, f] = panel.states[win.w, f]
-            spare = probe(s, one, 0, 0)
-            keep(s, known, spare, j * (d + 1), find(s, j * (d + 1), spare))
+                s.pool.st[known, 0, f] = panel.states[win.w, f]
+            place(s.pool, s.slots, s.slots.shape[0], j * (d + 1), known)
             known += 1
             starts[1] = known
             for h in range(d):
                 tag = j * (d + 1) + h + 1
                 for i in range(starts[h], starts[h + 1]):
-                    take(s, i, one)
                     for x in range(panel.actions.shape[1]):
                         a = panel.actions[win.arow, x]
-                        if a != a or not allowed(one, 0, 1, a, win.p):
-                            continue
-                        if not moved(one, 0, 0, a, win.w, h, j, panel, cand.st, 0, win.p):
-                            return s, nodes, True, STATE, h, x
-                        if known + 1 >= s.pool.shape[0]:
+                        if known + 2 > s.pool.tags.shape[0]:
                             s = grow(s, known)
-                        spare = probe(s, cand.st, 0, 0)
-                        at = find(s, tag, spare)
-                        if s.slots[at] < 0:
+                        if a != a or not allowed(s.pool.st, i, 1, a, win.p):
+                            continue
+                        if not moved(s.pool.st, i, 0, a, win.w, h, j, panel, s.pool.st, known, win.p):
+                            return s, nodes, True, STATE, h, x
+                        if place(s.pool, s.slots, s.slots.shape[0], tag, known) == known:
                             if nodes >= budget:
                                 return s, nodes, False, 0, 0, 0
                             nodes += 1
-                            keep(s, known, spare, tag, at)
                             known += 1
                 starts[h + 2] = known
-            if ends(win, panel, s, one, starts):
+            if ends(win, panel, s, starts):
                 return s, nodes, True, TERMINAL, d - 1, 0
             for ago in range(d):
-                fault, action = back(j, d - 1 - ago, win, panel, s, one, cand, starts)
+                fault, action = back(j, d - 1 - ago, win, panel, s, cand, starts)
                 if fault != 0:
                     return s, nodes, True, fault, d - 1 - ago, action
         return s, nodes, True, 0, 0, 0
 
-    made: Function = perfect
-    return made
+    return Perfect(perfect, value_of, room, emptied)

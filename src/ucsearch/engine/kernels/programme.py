@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Col
 from ucsearch.engine.kernels.rules import Rules
@@ -23,6 +24,16 @@ FEASIBLE, DUPLICATE, GENERATED = First.FEASIBLE, First.DUPLICATE, First.GENERATE
 RETAINED, EXACT, DEAD = First.RETAINED, First.EXACT, First.DEAD
 Function = Callable[..., Any]
 SCORE, UPPER = int(Col.SCORE), int(Col.UPPER)
+KNOWN, EXPANSIONS, SCORED, STATE_AT = range(4)  # counters of `reach`, and where it stands
+
+
+class Worth(NamedTuple):
+    """Of each state under the best path."""
+
+    value: NDArray[np.float64]
+    second: NDArray[np.float64]  # the uncertainty that goes with it
+    after: NDArray[np.int64]  # the state that follows, -1 at a dead end
+    act: NDArray[np.int64]  # the action that leads there
 
 
 def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, offer: Function) -> Function:
@@ -30,101 +41,94 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
     N, HAS_END, HAS_TERMINAL = k.n, k.has_end, k.has_terminal
     ended, final = rules.ended, rules.final
     score, extend, mark_root = scoring.score, scoring.extend, scoring.mark_root
-    new_room, _, grow, find, probe = states
+    new_pool, larger, more_slots, place, find = states
 
     @jit.lean_call
-    def score_call(h, st, use_bound, win, panel, tables, cand):
+    def score_call(h, st, i, use_bound, win, panel, tables, cand):
         """One copy of it for the three places below."""
-        return score(h, st, 0, -1, use_bound, win, panel, tables, cand)
+        return score(h, st, i, -1, use_bound, win, panel, tables, cand)
+
+    @jit.lean
+    def index_of(pool, slots, tag, row, cand, c):
+        """The known state that candidate c leads to; it is tried in this free row."""
+        for f in range(N):
+            pool.st[row, 0, f] = cand.st[c, 0, f]
+        return find(pool, slots, slots.shape[0], tag, row)
 
     @jit.lean_call
-    def reach(h, end, budget, win, panel, tables, cand, one, s, at_work, res):
-        """Expand states at_work[3]..end of step h as far as there is room: a fault, its action, and whether the budget
-        ends. Known states, expansions and scored actions are at_work[0:3]."""
-        known, expansions, scored, i = at_work[0], at_work[1], at_work[2], at_work[3]
+    def reach(h, end, budget, win, panel, tables, cand, pool, slots, at, res):
+        """Expand states at[STATE_AT]..end of step h as far as there is room: a fault, its action, and whether the
+        budget ends."""
+        known, expansions, scored, i = at[KNOWN], at[EXPANSIONS], at[SCORED], at[STATE_AT]
         fault = 0
         fault_action = 0
         stopped = False
-        while i < end and known + panel.actions.shape[1] + 1 < s.pool.shape[0]:
-            for f in range(N):
-                one[0, 0, f] = s.pool[i, f]
-            found, fault, fault_action = score_call(h, one, win.use_bound, win, panel, tables, cand)
+        while i < end and known + panel.actions.shape[1] + 1 < pool.tags.shape[0]:
+            found, fault, fault_action = score_call(h, pool.st, i, win.use_bound, win, panel, tables, cand)
             scored += found
             if fault != 0:
                 break
             if h == 0:
                 mark_root(found, cand, win, res)
             for c in range(found):
-                spare = probe(s, cand.st, c, 0)
-                at = find(s, h + 1, spare)
-                if s.slots[at] < 0:
+                for f in range(N):
+                    pool.st[known, 0, f] = cand.st[c, 0, f]
+                if place(pool, slots, slots.shape[0], h + 1, known) == known:
                     if expansions >= budget:
                         stopped = True
                         break
                     expansions += 1
-                    for f in range(N):
-                        s.pool[known, f] = s.pool[spare, f]
-                    s.tags[known] = h + 1
-                    s.slots[at] = known
                     known += 1
             if stopped:
                 break
             i += 1
-        at_work[0] = known
-        at_work[1] = expansions
-        at_work[2] = scored
-        at_work[3] = i
+        at[KNOWN], at[EXPANSIONS], at[SCORED], at[STATE_AT] = known, expansions, scored, i
         return fault, fault_action, stopped
 
     @jit.lean_call
-    def ends(starts, win, panel, one, s):
+    def ends(starts, win, panel, pool, worth):
         """Values of the last step's states; whether one is not finite."""
         d = win.d
         for i in range(starts[d], starts[d + 1]):
-            s.value[i] = 0.0
-            s.second[i] = 0.0
-            s.succ[i, 0] = 0
-            if HAS_END or HAS_TERMINAL:
-                for f in range(N):
-                    one[0, 0, f] = s.pool[i, f]
-            if HAS_END and not ended(one, 0, 1, win.p):
-                s.succ[i, 0] = -1
+            worth.value[i] = 0.0
+            worth.second[i] = 0.0
+            worth.after[i] = 0
+            if HAS_END and not ended(pool.st, i, 1, win.p):
+                worth.after[i] = -1
             elif HAS_TERMINAL:
-                end = final(one, 0, 0, win.p)
+                end = final(pool.st, i, 0, win.p)
                 if not math.isfinite(end):
                     return True
-                s.value[i] = panel.disc[d] * end
+                worth.value[i] = panel.disc[d] * end
         return False
 
     @jit.lean_call
-    def back(starts, win, panel, tables, cand, one, s, res):
+    def back(starts, win, panel, tables, cand, pool, slots, worth, res):
         """Values and successors of all states but the last step's."""
+        known = starts[win.d + 1]
         for ago in range(win.d):
             h = win.d - 1 - ago
             for i in range(starts[h], starts[h + 1]):
-                for f in range(N):
-                    one[0, 0, f] = s.pool[i, f]
-                found, _, _ = score_call(h, one, False, win, panel, tables, cand)
+                found, _, _ = score_call(h, pool.st, i, False, win, panel, tables, cand)
                 has = False
-                s.succ[i, 0] = -1
+                worth.after[i] = -1
                 for c in range(found):
-                    spare = probe(s, cand.st, c, 0)
-                    after = s.slots[find(s, h + 1, spare)]
-                    if s.succ[after, 0] < 0:
+                    after = index_of(pool, slots, h + 1, known, cand, c)
+                    if worth.after[after] < 0:
                         continue
-                    here = panel.disc[h] * (cand.q[c] - win.risk * cand.u[c]) + s.value[after]
-                    here_U = panel.disc[h] * cand.u[c] + s.second[after]
-                    if not has or here > s.value[i] or (here == s.value[i] and here_U < s.second[i]):
+                    here = panel.disc[h] * (cand.q[c] - win.risk * cand.u[c]) + worth.value[after]
+                    here_U = panel.disc[h] * cand.u[c] + worth.second[after]
+                    if not has or here > worth.value[i] or (here == worth.value[i] and here_U < worth.second[i]):
                         has = True
-                        s.value[i] = here
-                        s.second[i] = here_U
-                        s.succ[i, 0] = after
-                        s.succ[i, 1] = cand.act[c]
+                        worth.value[i] = here
+                        worth.second[i] = here_U
+                        worth.after[i] = after
+                        worth.act[i] = cand.act[c]
                     if h == 0:
                         res.flags[win.w, cand.act[c]] |= GENERATED
 
     @jit.lean_call
-    def forward(win, panel, tables, cand, one, one_ret, s, best, res):
+    def forward(known, win, panel, tables, cand, one, one_ret, pool, slots, worth, best, res):
         """The path of every first action, summed forward; a fault, its step and action."""
         w, d = win.w, win.d
         for x in range(panel.actions.shape[1]):
@@ -138,11 +142,11 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
             at = 0
             alive = True
             for h in range(d):
-                act = x if h == 0 else s.succ[at, 1]
-                if h > 0 and s.succ[at, 0] < 0:
+                act = x if h == 0 else worth.act[at]
+                if h > 0 and worth.after[at] < 0:
                     alive = False
                     break
-                found, _, _ = score_call(h, one, False, win, panel, tables, cand)
+                found, _, _ = score_call(h, one, 0, False, win, panel, tables, cand)
                 for c in range(found):
                     if cand.act[c] == act:
                         reward, uncertainty, gross, _, dropped, fault = extend(
@@ -154,8 +158,7 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
                             alive = False
                             break
                         best.prefix[0, h] = act
-                        spare = probe(s, cand.st, c, 0)
-                        at = s.slots[find(s, h + 1, spare)]
+                        at = index_of(pool, slots, h + 1, known, cand, c)
                         for f in range(N):
                             one[0, 0, f] = cand.st[c, 0, f]
                         break
@@ -174,44 +177,46 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
         """Exact value of every first action, or NOT_PROVED when the budget of nodes runs out: status, fault, its step
         and action. counts: expansions and scored actions."""
         d = win.d
-        s = new_room()
+        pool = new_pool(1024)
+        slots, _ = more_slots(pool, np.empty(0, np.int32), 0, 0, 1024)
         for f in range(N):
-            one[0, 0, f] = panel.states[win.w, f]
-        spare = probe(s, one, 0, 0)
-        at = find(s, 0, spare)
-        for f in range(N):
-            s.pool[0, f] = s.pool[spare, f]
-        s.tags[0] = 0
-        s.slots[at] = 0
+            pool.st[0, 0, f] = panel.states[win.w, f]
+        place(pool, slots, slots.shape[0], 0, 0)
         starts[0] = 0
         starts[1] = 1
-        at_work = np.zeros(4, np.int64)
-        at_work[0], at_work[1], at_work[2] = 1, counts[0], counts[1]
+        at = np.zeros(4, np.int64)
+        at[KNOWN], at[EXPANSIONS], at[SCORED] = 1, counts[0], counts[1]
         fault = 0
         fault_action = 0
         stopped = False
         for h in range(d):
-            at_work[3] = starts[h]
+            at[STATE_AT] = starts[h]
             while True:
                 fault, fault_action, stopped = reach(
-                    h, starts[h + 1], budget, win, panel, tables, cand, one, s, at_work, res
+                    h, starts[h + 1], budget, win, panel, tables, cand, pool, slots, at, res
                 )
-                if fault != 0 or stopped or at_work[3] == starts[h + 1]:
+                if fault != 0 or stopped or at[STATE_AT] == starts[h + 1]:
                     break
-                s = grow(s, at_work[0])
+                rows = max(2 * pool.tags.shape[0], at[KNOWN] + panel.actions.shape[1] + 2)
+                pool = larger(pool, at[KNOWN], rows)
+                slots, _ = more_slots(pool, slots, 0, at[KNOWN], rows)
             if fault != 0:
-                counts[0], counts[1] = at_work[1], at_work[2]
+                counts[0], counts[1] = at[EXPANSIONS], at[SCORED]
                 return NOT_PROVED, fault, h, fault_action
             if stopped:
                 break
-            starts[h + 2] = at_work[0]
-        counts[0], counts[1] = at_work[1], at_work[2]
+            starts[h + 2] = at[KNOWN]
+        counts[0], counts[1] = at[EXPANSIONS], at[SCORED]
         if stopped:
             return NOT_PROVED, 0, 0, 0
-        if ends(starts, win, panel, one, s):
+        known = at[KNOWN]
+        worth = Worth(np.empty(known), np.empty(known), np.empty(known, np.int64), np.empty(known, np.int64))
+        if ends(starts, win, panel, pool, worth):
             return NOT_PROVED, TERMINAL, d - 1, 0
-        back(starts, win, panel, tables, cand, one, s, res)
-        fault, fault_step, fault_action = forward(win, panel, tables, cand, one, one_ret, s, best, res)
+        back(starts, win, panel, tables, cand, pool, slots, worth, res)
+        fault, fault_step, fault_action = forward(
+            known, win, panel, tables, cand, one, one_ret, pool, slots, worth, best, res
+        )
         if fault != 0:
             return NOT_PROVED, fault, fault_step, fault_action
         return DEAD_END if best.first[0] < 0 else PROVED, 0, 0, 0

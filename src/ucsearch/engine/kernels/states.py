@@ -1,4 +1,9 @@
-"""Distinct states by hash, in arrays that grow by doubling. The last row of a pool is spare, to probe a state in."""
+"""Distinct states, each once, in the rows of a pool that grows by doubling.
+
+A state is tried in the first free row: what is known already costs no copy. Slots tell by a hash where it may lie; a
+search that goes on layer by layer enters the states of one layer only, so that their table stays in the processor's
+cache. States hold no -0.0, so equal states have equal bits.
+"""
 
 from __future__ import annotations
 
@@ -10,57 +15,52 @@ from numpy.typing import NDArray
 
 __all__ = ["Pool", "States", "build"]
 
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Function = Callable[..., Any]
 
 
 class Pool(NamedTuple):
-    """States, and what is known of each."""
+    """States under tags: equal states of different tags are two."""
 
-    pool: Floats  # (rows, n)
+    st: NDArray[np.float64]  # (rows, 1, n)
     bits: NDArray[np.uint64]  # the same as whole numbers
-    tags: Ints  # (rows,) two states are one where their tags are equal too
-    value: Floats  # (rows,)
-    second: Floats  # (rows,) the uncertainty that goes with the value
-    succ: Ints  # (rows, 2) the best next state, and the action that leads there
-    slots: Ints  # places by hash: a row, or -1
+    tags: NDArray[np.int64]  # (rows,)
 
 
 class States(NamedTuple):
-    new_room: Function  # () -> pool
-    emptied: Function  # (pool) -> the same room, for another window
-    grow: Function  # (pool, count) -> twice the room
-    find: Function  # (pool, tag, row) -> slot of the state in that row
-    probe: Function  # (pool, source, c, r) -> the spare row, with that state in it
+    room: Function  # (rows) -> pool
+    larger: Function  # (pool, known, need) -> pool, with room for `need` rows
+    slots: Function  # (pool, slots, begin, known, need) -> slots for `need` states, how many are in use
+    place: Function  # (pool, slots, size, tag, known) -> index of the state in row `known`, which is entered
+    find: Function  # (pool, slots, size, tag, row) -> index of the state in that row, -1 where there is none
 
 
 def build(n: int, jit: Any) -> States:
-    """For states of `n` numbers."""
-    N = n
+    """The functions for states of `n` numbers."""
 
     @jit.lean
-    def hash_of(tag, bits, i):
-        value = np.uint64(tag) * np.uint64(0x9E3779B97F4A7C15)
-        for f in range(N):
-            value = (value ^ bits[i, f]) * np.uint64(0xBF58476D1CE4E5B9)
-            value = value ^ (value >> np.uint64(47))  # whole floats differ in high bits only
-        return value
+    def hash_of(bits, i, tag):
+        # Whole numbers have their bits at the top, slots are told by the lowest.
+        value = np.uint64(tag + 1) * np.uint64(0x9E3779B97F4A7C15)
+        for f in range(n):
+            value = (value ^ bits[i, 0, f]) * np.uint64(0xBF58476D1CE4E5B9)
+            value = value ^ (value >> np.uint64(32))
+        value = value * np.uint64(0x9E3779B97F4A7C15)
+        return value ^ (value >> np.uint64(29))
 
     @jit.lean
-    def find(s, tag, i):
-        """The slot of the state in pool row i under `tag`: slots[it] is its index, or -1 where it would go."""
-        mask = np.uint64(s.slots.shape[0] - 1)
-        at = hash_of(tag, s.bits, i) & mask
+    def slot_of(pool, slots, size, tag, row):
+        """Where the state in this row lies under `tag`, or would."""
+        mask = np.uint64(size - 1)
+        at = hash_of(pool.bits, row, tag) & mask
         while True:
-            held = s.slots[np.int64(at)]
+            held = slots[np.int64(at)]
             if held < 0:
                 return np.int64(at)
-            if s.tags[held] == tag:
+            if pool.tags[held] == tag:
                 same = True
-                for f in range(N):
-                    if s.pool[held, f] != s.pool[i, f]:
+                for f in range(n):
+                    # Field by field: all at once they would be read as one, which waits until each has been written.
+                    if pool.bits[held, 0, f] != pool.bits[row, 0, f]:
                         same = False
                         break
                 if same:
@@ -68,52 +68,50 @@ def build(n: int, jit: Any) -> States:
             at = (at + np.uint64(1)) & mask
 
     @jit.lean
-    def probe(s, source, c, r):
-        """Copy a state into the spare row: equal states have equal bits, because none holds -0.0."""
-        spare = s.pool.shape[0] - 1
-        for f in range(N):
-            s.pool[spare, f] = source[c, r, f]
-        return spare
+    def place(pool, slots, size, tag, known):
+        """The index of the state in row `known` under `tag`; `known` itself when it is new."""
+        at = slot_of(pool, slots, size, tag, known)
+        held = slots[at]
+        if held >= 0:
+            return np.int64(held)
+        slots[at] = known
+        pool.tags[known] = tag
+        return known
+
+    @jit.lean
+    def find(pool, slots, size, tag, row):
+        return np.int64(slots[slot_of(pool, slots, size, tag, row)])
 
     @jit.inner
-    def room(rows, slots):
-        pool = np.empty((rows, N))
-        made = Pool(
-            pool, pool.view(np.uint64), np.empty(rows, np.int64), np.empty(rows), np.empty(rows),
-            np.empty((rows, 2), np.int64), np.empty(slots, np.int64),
-        )  # fmt: skip
-        for x in range(slots):
-            made.slots[x] = -1
-        return made
+    def room(rows):
+        st = np.empty((rows, 1, n))
+        return Pool(st, st.view(np.uint64), np.empty(rows, np.int64))
 
     @jit.inner
-    def new_room():
-        return room(1025, 2048)
-
-    @jit.inner
-    def emptied(s):
-        for x in range(s.slots.shape[0]):
-            s.slots[x] = -1
-        return s
-
-    @jit.inner
-    def grow(s, count):
-        """Twice the room."""
-        new = room((s.pool.shape[0] - 1) * 2 + 1, s.slots.shape[0] * 2)
-        mask = np.uint64(new.slots.shape[0] - 1)
-        for i in range(count):
-            for f in range(N):
-                new.pool[i, f] = s.pool[i, f]
-            new.tags[i] = s.tags[i]
-            new.value[i] = s.value[i]
-            new.second[i] = s.second[i]
-            new.succ[i, 0] = s.succ[i, 0]
-            new.succ[i, 1] = s.succ[i, 1]
-        for i in range(count):
-            at = hash_of(new.tags[i], new.bits, i) & mask
-            while new.slots[np.int64(at)] >= 0:
-                at = (at + np.uint64(1)) & mask
-            new.slots[np.int64(at)] = i
+    def larger(pool, known, need):
+        """Room for `need` rows."""
+        size = pool.tags.shape[0]
+        while size < need:
+            size *= 2
+        new = room(size)
+        for i in range(known):
+            for f in range(n):
+                new.st[i, 0, f] = pool.st[i, 0, f]
+            new.tags[i] = pool.tags[i]
         return new
 
-    return States(new_room, emptied, grow, find, probe)
+    @jit.inner
+    def empty_slots(pool, slots, begin, known, need):
+        """Slots for `need` states, half of them free, with those from `begin` on entered; how many are in use."""
+        size = 64
+        while size < 2 * need:
+            size *= 2
+        if size > slots.shape[0]:
+            slots = np.empty(size, np.int32)
+        for x in range(size):
+            slots[x] = -1
+        for i in range(begin, known):
+            place(pool, slots, size, pool.tags[i], i)
+        return slots, size
+
+    return States(room, larger, empty_slots, place, find)
