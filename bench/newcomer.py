@@ -57,7 +57,7 @@ def replay_of(settings: Settings, file: Path) -> Replay:
     found, problems = read_histories(settings, file, None)
     if problems:
         raise RuntimeError(str(problems[0]))
-    return Replay(found, settings, "compiled")
+    return Replay(found, settings)
 
 
 def delta(own: Any, other: Any) -> str:
@@ -82,17 +82,15 @@ def compare(case: str, file: Path) -> None:
     own, rivals = None, {}
     for name in ("unbiased_ridge", "ridge_paths"):
         replay = replay_of(settings_of(case, name), file)
-        panel = replay.panel()
-        done = replay.walk(panel, replay.policy(panel))
-        cost, track = replay.counted_cost(done), replay.track(panel, done)
+        done = replay.walk(replay.policy())
+        cost, track = replay.counted_cost(done), replay.track(done)
         fill = track["served"].sum() / track["demand"].sum()
         print(f"{case}: policy on {name}: cost {cost.sum():.1f}, fill {fill:.3f}, released "
               f"{done.certificate['released'].mean():.3f}", flush=True)  # fmt: skip
         if own is None:
             own = cost
             for rule in ("(s,S)", "base-stock", "planning on a quantile", "planning on the mean", "newsvendor"):
-                made = replay.classics(panel)[rule].make()
-                rivals[rule] = replay.counted_cost(replay.walk(panel, made))
+                rivals[rule] = replay.counted_cost(replay.walk(replay.rules[rule].make()))
         else:
             rivals["the policy on ridge_paths"] = cost
     for name, cost in rivals.items():
@@ -101,10 +99,9 @@ def compare(case: str, file: Path) -> None:
 
 def forced(case: str, file: Path) -> None:
     replay = replay_of(settings_of(case), file)
-    panel = replay.panel()
-    rival = replay.counted_cost(replay.walk(panel, replay.classics(panel)["base-stock"].make()))
+    rival = replay.counted_cost(replay.walk(replay.rules["base-stock"].make()))
     for share in SHARES:
-        cost = replay.counted_cost(replay.walk(panel, Forced(replay.policy(panel), share)))
+        cost = replay.counted_cost(replay.walk(Forced(replay.policy(), share)))
         print(f"{case}: {100 * share:.0f} % fallbacks: cost {cost.sum():.1f}, base-stock {rival.sum():.1f}, "
               f"{delta(cost, rival)}", flush=True)  # fmt: skip
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from bench.newcomer import delta
 from ucsearch.lab.data import load_m5
-from ucsearch.planner.backtest.contest import earlier_part
 from ucsearch.planner.backtest.replay import History, Replay, read_histories
+from ucsearch.planner.backtest.rules import earlier_part
 from ucsearch.planner.history import with_season
 from ucsearch.planner.new.inventory import INVENTORY
 from ucsearch.planner.settings import Settings, parse_settings
@@ -75,25 +75,22 @@ def settings_of(case: str, end: str = "") -> Settings:
 
 def own_cost(found: list[History], settings: Settings) -> tuple[Any, float]:
     """Cost by item, and the share of decisions that was released."""
-    replay = Replay(found, settings, "compiled")
-    panel = replay.panel()
-    done = replay.walk(panel, replay.policy(panel))
+    replay = Replay(found, settings)
+    done = replay.walk(replay.policy())
     return replay.counted_cost(done), float(done.certificate["released"].mean())
 
 
 def rivals(found: list[History], settings: Settings, rules: tuple[str, ...]) -> dict[str, Any]:
     """Costs by item of every rule, tuned on the days before."""
     before, past = earlier_part(settings, found, settings.backtest.periods)
-    tuned, now = Replay(past, before, "compiled"), Replay(found, settings, "compiled")
-    panels = tuned.panel(), now.panel()
-    entries = tuned.classics(panels[0]), now.classics(panels[1])
+    tuned, now = Replay(past, before), Replay(found, settings)
     out = {}
     for name in rules:
-        wanted = list(entries[0][name].settings())
+        wanted = list(tuned.rules[name].settings())
         places = sorted({round(x) for x in np.linspace(0, len(wanted) - 1, min(TRIES, len(wanted)))})
-        costs = [tuned.counted_cost(tuned.walk(panels[0], entries[0][name].make(**wanted[i]))).sum() for i in places]
+        costs = [tuned.counted_cost(tuned.walk(tuned.rules[name].make(**wanted[i]))).sum() for i in places]
         best = wanted[places[int(np.argmin(costs))]]
-        out[f"{name}, tuned"] = now.counted_cost(now.walk(panels[1], entries[1][name].make(**best)))
+        out[f"{name}, tuned"] = now.counted_cost(now.walk(now.rules[name].make(**best)))
     return out
 
 

@@ -138,7 +138,7 @@ def backtest_run(folder: Path) -> dict[str, str]:
     rows = [[s.id, t + 1, float(y)] for s in sample_demand(3).series for t, y in enumerate(s.y[-40:])]
     _write(folder / "sales.csv", ["series", "step", "demand"], rows)
     found = run_backtest(parse_settings(SETTINGS.encode()), folder / "sales.csv")
-    return {name: digest(track.figures()) for name, track in found.tracks.items()}
+    return {name: digest(found.figures(name)) for name in found.tracks}
 
 
 def jobs() -> dict[str, Any]:

@@ -14,14 +14,18 @@ import pytest
 
 from tests.planner.kit import TOML, make_settings, read_csv, write_csv
 from ucsearch.errors import DataError, InputError
-from ucsearch.planner.backtest import contest
+from ucsearch.planner.backtest import job, resume
 from ucsearch.planner.backtest.job import run_backtest
-from ucsearch.planner.backtest.replay import CLASSICS, Replay
+from ucsearch.planner.backtest.replay import Replay
 from ucsearch.planner.backtest.result import BacktestResult, Track
 from ucsearch.planner.backtest.resume import Kept
 from ucsearch.planner.settings import parse_settings
 
 LENGTH = 20
+RULES = (
+    "base-stock", "(s,S)", "(s,S) by formula", "(s,nQ)", "newsvendor", "rolling quantile", "planning on the mean",
+    "planning on a quantile", "greedy",
+)  # fmt: skip
 DEMAND = {
     "A": [7.0, 9.0, 4.0, 6.0, 8.0, 5.0, 7.0, 6.0, 9.0, 3.0, 7.0, 8.0, 5.0, 6.0, 7.0, 4.0, 8.0, 6.0, 5.0, 7.0],
     "B": [0.0, 12.0, 0.0, 0.0, 9.0, 0.0, 15.0, 0.0, 0.0, 0.0, 11.0, 0.0, 8.0, 0.0, 0.0, 14.0, 0.0, 0.0, 10.0, 0.0],
@@ -41,50 +45,57 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> BacktestResult:
 def test_every_policy_is_charged_by_the_same_book(result: BacktestResult) -> None:
     assert result.series == ("A", "B")
     # Without a fixed cost the formula has nothing to tune.
-    tuned = {f"{n}, tuned" for n in CLASSICS if n not in ("planning on the mean", "greedy", "(s,S) by formula")}
-    assert set(result.tracks) == {"policy", *CLASSICS, *tuned, "hindsight"}
+    tuned = {f"{n}, tuned" for n in RULES if n not in ("planning on the mean", "greedy", "(s,S) by formula")}
+    assert set(result.tracks) == {"policy", *RULES, *tuned, "hindsight"}
     for track in result.tracks.values():
-        assert track.cost.shape == (2, 6)
-        assert np.array_equal(track.demand, [DEMAND["A"][-6:], DEMAND["B"][-6:]])
-        assert np.array_equal(track.revenue, np.zeros((2, 6)))
+        assert track.reward.shape == (2, 6)
+        assert np.array_equal(track.parts["demand"], [DEMAND["A"][-6:], DEMAND["B"][-6:]])
+        assert np.array_equal(track.parts["revenue"], np.zeros((2, 6)))
         # Costs are settings: 1 a piece held, 9 a piece short, 0.5 a piece ordered; nothing else.
-        assert np.allclose(track.holding, track.stock)
-        assert np.allclose(track.shortage, 9.0 * (track.demand - track.served))
-        assert np.allclose(track.ordering, 0.5 * track.order)
+        assert np.allclose(track.parts["holding"], track.parts["stock"])
+        assert np.allclose(track.parts["shortage"], 9.0 * (track.parts["demand"] - track.parts["served"]))
+        assert np.allclose(track.parts["ordering"], 0.5 * track.parts["order"])
         left = np.zeros((2, 6))  # what is in stock or on order at the end is worth what it cost
-        left[:, -1] = 0.5 * (track.stock[:, -1] + track.order[:, -1])
-        assert np.allclose(track.cost, track.holding + track.shortage + track.ordering - left)
+        left[:, -1] = 0.5 * (track.parts["stock"][:, -1] + track.parts["order"][:, -1])
+        assert np.allclose(
+            -track.reward, track.parts["holding"] + track.parts["shortage"] + track.parts["ordering"] - left
+        )
 
 
 def test_stock_follows_from_orders_and_sales(result: BacktestResult) -> None:
     for track in result.tracks.values():
         # An order of one period is there in the next, lead time 1.
-        came = track.order[:, :-1]
-        assert np.allclose(track.stock[:, 1:], track.stock[:, :-1] + came - track.served[:, 1:])
-        available = track.stock[:, :-1] + came
-        assert np.allclose(track.served[:, 1:], np.minimum(available, track.demand[:, 1:]))
+        came = track.parts["order"][:, :-1]
+        assert np.allclose(
+            track.parts["stock"][:, 1:], track.parts["stock"][:, :-1] + came - track.parts["served"][:, 1:]
+        )
+        available = track.parts["stock"][:, :-1] + came
+        assert np.allclose(track.parts["served"][:, 1:], np.minimum(available, track.parts["demand"][:, 1:]))
 
 
 def test_orders_come_from_the_allowed_sizes(result: BacktestResult) -> None:
     for track in result.tracks.values():
-        assert set(track.order.ravel().tolist()) <= {0.0, 5.0, 10.0, 15.0}
+        assert set(track.parts["order"].ravel().tolist()) <= {0.0, 5.0, 10.0, 15.0}
 
 
 def test_figures_are_what_they_say() -> None:
-    track = Track(
-        cost=np.array([[1.0, 2.0], [3.0, 4.0]]), revenue=np.zeros((2, 2)), demand=np.array([[4.0, 4.0], [0.0, 2.0]]),
-        served=np.array([[4.0, 1.0], [0.0, 2.0]]), stock=np.array([[6.0, 0.0], [2.0, 4.0]]),
-        order=np.array([[0.0, 5.0], [5.0, 10.0]]), holding=np.ones((2, 2)), shortage=np.full((2, 2), 1.5),
-        ordering=np.zeros((2, 2)),
-    )  # fmt: skip
-    assert track.figures() == {
-        "cost": 10.0, "holding_cost": 4.0, "shortage_cost": 6.0, "ordering_cost": 0.0, "revenue": 0.0,
+    task = make_settings().task
+    parts = {
+        "demand": np.array([[4.0, 4.0], [0.0, 2.0]]), "served": np.array([[4.0, 1.0], [0.0, 2.0]]),
+        "in_full": np.array([[1.0, 0.0], [1.0, 1.0]]), "stock": np.array([[6.0, 0.0], [2.0, 4.0]]),
+        "order": np.array([[0.0, 5.0], [5.0, 10.0]]), "orders": np.array([[0.0, 1.0], [1.0, 1.0]]),
+        "holding": np.ones((2, 2)), "shortage": np.full((2, 2), 1.5), "ordering": np.zeros((2, 2)),
+        "revenue": np.array([[2.0, 0.0], [0.0, 0.0]]),
+    }  # fmt: skip
+    track = Track(np.array([[1.0, -2.0], [-3.0, -4.0]]), parts)
+    assert track.figures(task) == {
+        "cost": 10.0, "holding_cost": 4.0, "shortage_cost": 6.0, "ordering_cost": 0.0, "revenue": 2.0,
         "fill_rate": 0.7, "service_level": 0.75, "average_stock": 6.0, "orders": 3.0,
         "ordered": 20.0,
     }  # fmt: skip
-    assert track.of(1).figures()["cost"] == 7.0
-    empty = replace(track, demand=np.zeros((2, 2)), served=np.zeros((2, 2)))
-    assert math.isnan(empty.figures()["fill_rate"])
+    assert track.of(1).figures(task)["cost"] == 7.0
+    empty = replace(track, parts={**parts, "demand": np.zeros((2, 2)), "served": np.zeros((2, 2))})
+    assert math.isnan(empty.figures(task)["fill_rate"])
 
 
 def test_no_policy_but_hindsight_sees_the_future(tmp_path: Path, result: BacktestResult) -> None:
@@ -92,12 +103,12 @@ def test_no_policy_but_hindsight_sees_the_future(tmp_path: Path, result: Backtes
     other = run_backtest(make_settings(), write_sales(tmp_path, changed), earlier=0)
     for name in set(other.tracks) - {"hindsight"}:
         # The order of the period before last is placed before its demand is seen.
-        assert np.array_equal(result.tracks[name].order[:, :-1], other.tracks[name].order[:, :-1])
-    assert not np.array_equal(result.tracks["hindsight"].order, other.tracks["hindsight"].order)
+        assert np.array_equal(result.tracks[name].parts["order"][:, :-1], other.tracks[name].parts["order"][:, :-1])
+    assert not np.array_equal(result.tracks["hindsight"].parts["order"], other.tracks["hindsight"].parts["order"])
 
 
 def test_hindsight_beats_them_all_here(result: BacktestResult) -> None:
-    cost = {name: track.figures()["cost"] for name, track in result.tracks.items()}
+    cost = {name: result.figures(name)["cost"] for name in result.tracks}
     assert cost["hindsight"] == min(cost.values())
 
 
@@ -106,10 +117,10 @@ def test_known_demand_is_met_exactly(tmp_path: Path) -> None:
     result = run_backtest(make_settings(), write_sales(tmp_path, {"A": [5.0] * LENGTH}), earlier=0)
     for name in ("policy", "base-stock", "hindsight"):
         track = result.tracks[name]
-        assert track.served.tolist() == [[5.0] * 6]
+        assert track.parts["served"].tolist() == [[5.0] * 6]
         # Hindsight knows that the last order would come too late.
-        assert track.order.tolist() == [[5.0] * 5 + [0.0 if name == "hindsight" else 5.0]]
-        assert track.stock.tolist() == [[0.0] * 6]
+        assert track.parts["order"].tolist() == [[5.0] * 5 + [0.0 if name == "hindsight" else 5.0]]
+        assert track.parts["stock"].tolist() == [[0.0] * 6]
     assert result.released == 1.0
 
 
@@ -126,13 +137,13 @@ def test_the_table_speaks_the_users_language(result: BacktestResult) -> None:
         "policy saves",
         "fill rate",
         "service level",
-        "stock [pieces]",
+        "average stock [pieces]",
         "orders",
     ):
         assert word in lines[2]
     count = len(result.tracks)
     assert [line.split("  ")[0] for line in lines[3 : 3 + count]] == list(result.tracks)
-    total = result.tracks["policy"].cost.sum()
+    total = result.tracks["policy"].net.sum()
     assert f"{total:,.2f}" in lines[3]
 
 
@@ -140,7 +151,7 @@ def test_a_price_adds_profit(tmp_path: Path) -> None:
     settings = make_settings(text=TOML.replace("unit_cost = 0.5", "unit_cost = 0.5\nprice = 2.0"))
     result = run_backtest(settings, write_sales(tmp_path), earlier=0)
     track = result.tracks["base-stock"]
-    assert np.allclose(track.revenue, 2.0 * track.served)
+    assert np.allclose(track.parts["revenue"], 2.0 * track.parts["served"])
     assert "profit [EUR]" in result.text()
 
 
@@ -150,17 +161,17 @@ def test_salvage_is_credited_at_the_end(tmp_path: Path) -> None:
     settings = make_settings(text=TOML.replace("unit_cost = 0.5", "unit_cost = 0.5\nsalvage = 0.25"))
     track = run_backtest(settings, write_sales(tmp_path), earlier=0).tracks["base-stock"]
     before = plain.tracks["base-stock"]
-    assert np.array_equal(track.order, before.order)  # base-stock does not look at salvage
-    credit = (before.cost - track.cost)[:, -1]
-    assert np.allclose(credit, 0.25 * (before.stock[:, -1] + before.order[:, -1]))
-    assert np.array_equal(track.cost[:, :-1], before.cost[:, :-1])
+    assert np.array_equal(track.parts["order"], before.parts["order"])  # base-stock does not look at salvage
+    credit = (track.reward - before.reward)[:, -1]
+    assert np.allclose(credit, 0.25 * (before.parts["stock"][:, -1] + before.parts["order"][:, -1]))
+    assert np.array_equal(-track.reward[:, :-1], -before.reward[:, :-1])
 
 
 def test_rows_by_series_and_policy(tmp_path: Path, result: BacktestResult) -> None:
     assert result.write(tmp_path / "r.csv") == 2 * len(result.tracks)
     rows = read_csv(tmp_path / "r.csv")
     mine = [row for row in rows if row["policy"] == "policy"]
-    assert math.isclose(sum(float(row["cost"]) for row in mine), result.tracks["policy"].figures()["cost"])
+    assert math.isclose(sum(float(row["cost"]) for row in mine), result.figures("policy")["cost"])
 
 
 def test_a_grid_that_fits_each_series(tmp_path: Path) -> None:
@@ -168,8 +179,8 @@ def test_a_grid_that_fits_each_series(tmp_path: Path) -> None:
     settings = parse_settings((plain + "[actions]\nmultiples = [-1.0, 0.0, 1.0, 2.0]\nround_to = 1.0\n").encode())
     result = run_backtest(settings, write_sales(tmp_path), earlier=0)
     for track in result.tracks.values():
-        assert np.array_equal(track.order, np.round(track.order))
-    costs = {name: track.figures()["cost"] for name, track in result.tracks.items()}
+        assert np.array_equal(track.parts["order"], np.round(track.parts["order"]))
+    costs = {name: result.figures(name)["cost"] for name in result.tracks}
     assert costs["hindsight"] == min(costs.values())
 
 
@@ -177,8 +188,12 @@ def test_lead_times_by_series(tmp_path: Path) -> None:
     states = write_csv(tmp_path / "s.csv", ["series", "on_hand", "lead_time"], [["A", 0, 0], ["B", 0, 2]])
     result = run_backtest(make_settings(), write_sales(tmp_path), states=states, earlier=0)
     a, b = result.tracks["base-stock"].of(0), result.tracks["base-stock"].of(1)
-    assert np.allclose(a.stock[:, 1:], a.stock[:, :-1] + a.order[:, 1:] - a.served[:, 1:])
-    assert np.allclose(b.stock[:, 2:], b.stock[:, 1:-1] + b.order[:, :-2] - b.served[:, 2:])
+    assert np.allclose(
+        a.parts["stock"][:, 1:], a.parts["stock"][:, :-1] + a.parts["order"][:, 1:] - a.parts["served"][:, 1:]
+    )
+    assert np.allclose(
+        b.parts["stock"][:, 2:], b.parts["stock"][:, 1:-1] + b.parts["order"][:, :-2] - b.parts["served"][:, 2:]
+    )
 
 
 def test_bad_histories_are_named_and_left_out(tmp_path: Path) -> None:
@@ -216,8 +231,7 @@ def made_up(costs: dict[str, list[float]]) -> BacktestResult:
     """A result with given costs by series."""
 
     def track(values: list[float]) -> Track:
-        x = np.array(values)[:, None]
-        return Track(x, 0.0 * x, 1.0 + 0.0 * x, 1.0 + 0.0 * x, 0.0 * x, x, x, 0.0 * x, 0.0 * x)
+        return Track(-np.array(values)[:, None], {})
 
     count = len(costs["policy"])
     names = tuple(f"s{i}" for i in range(count))
@@ -262,7 +276,7 @@ def test_rules_are_tuned_on_earlier_periods_only(tmp_path: Path, result: Backtes
     assert min(one.tries for one in result.knobs.values()) >= 7
     assert result.knobs["(s,S)"].tries >= 8
     assert "tuned on the 6 periods before:" in result.text()
-    assert set(result.spent) == {*CLASSICS, *(f"{name}, tuned" for name in result.knobs)}
+    assert set(result.spent) == {*RULES, *(f"{name}, tuned" for name in result.knobs)}
     changed = {name: [*ys[:-6], *(9.0 * y for y in ys[-6:])] for name, ys in DEMAND.items()}
     other = run_backtest(make_settings(), write_sales(tmp_path, changed))
     assert other.knobs == result.knobs  # the counted periods have no say
@@ -317,16 +331,18 @@ def test_hindsight_that_is_not_exact_is_not_shown(tmp_path: Path) -> None:
 
 def test_a_stopped_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, sales = make_settings(), write_sales(tmp_path)
-    monkeypatch.setattr(contest, "_AT_ONCE", 1)
+    monkeypatch.setattr(resume, "_AT_ONCE", 1)
     walked: list[str] = []
 
-    def counted(group: Any, *args: Any) -> Replay:
-        walked.append(group[0].series)
+    final = job._final
+
+    def counted(parts: Any, replay: Replay, *args: Any) -> Any:
+        walked.append(replay.group[0].series)
         if len(walked) == 2:
             raise KeyboardInterrupt
-        return Replay(group, *args)
+        return final(parts, replay, *args)
 
-    monkeypatch.setattr(contest, "Replay", counted)
+    monkeypatch.setattr(job, "_final", counted)
     with pytest.raises(KeyboardInterrupt):
         run_backtest(settings, sales, earlier=0, keep=tmp_path)
     assert list(tmp_path.glob(".ucsearch-backtest-*/*.npz"))
@@ -337,7 +353,7 @@ def test_a_stopped_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pyt
     assert not list(tmp_path.glob(".ucsearch-backtest-*"))  # nothing is left behind
     whole = run_backtest(settings, sales, earlier=0)
     for name, track in whole.tracks.items():
-        assert np.array_equal(track.cost, again.tracks[name].cost)
+        assert np.array_equal(-track.reward, -again.tracks[name].reward)
 
 
 def test_a_kept_part_that_is_broken_is_made_again(tmp_path: Path) -> None:
@@ -355,7 +371,7 @@ def test_a_service_level_instead_of_a_shortage_cost(tmp_path: Path) -> None:
     for target in (0.6, 0.9):
         result = run_backtest(make_settings(), write_sales(tmp_path), service_level=target)
         assert f"service level {100 * target:g} %: the policy reaches" in result.text()
-        levels[target] = result.tracks["policy"].figures()
+        levels[target] = result.figures("policy")
     assert levels[0.6]["average_stock"] < levels[0.9]["average_stock"]
     for bad in (0.0, 1.0, math.nan):
         with pytest.raises(InputError, match=r"backtest\.service_level"):

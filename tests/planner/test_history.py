@@ -12,11 +12,8 @@ import pytest
 from tests.planner.kit import TOML, read_csv, write_csv
 from tests.planner.test_other_tasks import TOML as STORAGE
 from ucsearch.errors import DataError
-from ucsearch.planner.backtest.contest import Contest, earlier_part
-from ucsearch.planner.backtest.job_any import Stage, read_groups
 from ucsearch.planner.backtest.replay import Replay, read_histories
-from ucsearch.planner.backtest.resume import Kept
-from ucsearch.planner.backtest.tune_any import _Tuning
+from ucsearch.planner.backtest.rules import earlier_part
 from ucsearch.planner.calibrate import run_calibrate
 from ucsearch.planner.forecast import plan_forecast, run_forecast
 from ucsearch.planner.history import Preparation, needed_periods, prepare, with_season
@@ -61,23 +58,21 @@ def written(settings: Settings, folder: Path, y: list[float]) -> np.ndarray:
     return np.array([[float(v) for k, v in row.items() if k.startswith("member_")] for row in rows]).T
 
 
-def replayed(kind: str, settings: Settings, data: Path) -> np.ndarray:
+def replayed(settings: Settings, data: Path) -> np.ndarray:
     """(O, J, H) members that the replay plans on."""
     settings = with_season(settings, data)
-    if kind == "inventory":
-        return Replay(read_histories(settings, data, None)[0], settings, "python").members[0]
-    return np.asarray(Stage(read_groups(settings, data, None)[0][0], settings, 0, 8).panel.members[0])
+    return np.asarray(Replay(read_histories(settings, data, None)[0], settings).members[0])
 
 
 @pytest.mark.parametrize("forecaster", FORECASTERS)
 @pytest.mark.parametrize("kind", ["inventory", "storage"])
 def test_a_backtest_plans_on_the_forecast_that_is_written(kind: str, forecaster: str, tmp_path: Path) -> None:
     settings, y = settings_for(kind, forecaster), demand()
-    members = replayed(kind, settings, write_history(tmp_path / "all.csv", y))
+    members = replayed(settings, write_history(tmp_path / "all.csv", y))
     assert written(settings, tmp_path, y[:-1]).tobytes() == members[-1].tobytes()
     kept = settings_for(kind, forecaster, "keep_outliers = true\n")
-    assert replayed(kind, kept, tmp_path / "all.csv")[-1].tobytes() == written(kept, tmp_path, y[:-1]).tobytes()
-    assert (members[-1] != replayed(kind, kept, tmp_path / "all.csv")[-1]).any()
+    assert replayed(kept, tmp_path / "all.csv")[-1].tobytes() == written(kept, tmp_path, y[:-1]).tobytes()
+    assert (members[-1] != replayed(kept, tmp_path / "all.csv")[-1]).any()
 
 
 @pytest.mark.parametrize("kind", ["inventory", "storage"])
@@ -85,11 +80,8 @@ def test_tuning_plans_on_the_forecast_that_is_written(kind: str, tmp_path: Path)
     settings, y = settings_for(kind), demand()
     data = write_history(tmp_path / "all.csv", y)
     counted = settings.backtest.periods
-    if kind == "inventory":
-        before, past = earlier_part(settings, read_histories(settings, data, None)[0], 6)
-        members = Contest(Kept(None, "tune", {}), None).replay(past, before).members[0]
-    else:
-        members = _Tuning("", settings, data, None, 6, 2, Kept(None, "tune", {})).judges[0].panel.members[0]
+    before, past = earlier_part(settings, read_histories(settings, data, None)[0], 6)
+    members = Replay(past, before).members[0]
     assert members[-1].tobytes() == written(settings, tmp_path, y[: -counted - 1]).tobytes()
 
 
@@ -125,8 +117,8 @@ def test_the_future_changes_no_earlier_forecast(kind: str, method: str, tmp_path
     settings = settings_for(kind, more=f'recalibrate = "{method}"\n')
     y = demand()
     changed = [*y[:-3], 5_000.0, 0.0, 77.0]
-    a = replayed(kind, settings, write_history(tmp_path / "a.csv", y))
-    b = replayed(kind, settings, write_history(tmp_path / "b.csv", changed))
+    a = replayed(settings, write_history(tmp_path / "a.csv", y))
+    b = replayed(settings, write_history(tmp_path / "b.csv", changed))
     assert a[:-2].tobytes() == b[:-2].tobytes()
     assert (a[-1] != b[-1]).any()
 
@@ -137,7 +129,7 @@ def test_a_recalibrated_replay_is_what_decide_makes_of_forecast_and_archive(tmp_
 
     settings = settings_for("inventory", more='recalibrate = "rolling"\n')
     y = np.array(demand())
-    members = replayed("inventory", settings, write_history(tmp_path / "all.csv", y.tolist()))
+    members = replayed(settings, write_history(tmp_path / "all.csv", y.tolist()))
     y[GAP] = 0.0
     newest = prepare(settings).newest("A", y[:-1], with_past=True)
     assert newest.past is not None
@@ -152,16 +144,16 @@ def test_every_task_needs_the_same_history_and_refuses_the_same_series(tmp_path:
     rows += [["early", str(begin + t), v] for t, v in enumerate(demand()[:-2])]
     data = write_csv(tmp_path / "two.csv", ["series", "date", "demand"], rows)
     told = []
-    for kind, read in (("inventory", read_histories), ("storage", read_groups)):
+    for kind in ("inventory", "storage"):
         found = settings_for(kind, "seasonal_naive")
         columns = found.columns.model_copy(update={"gaps": "refuse"})
         test = found.backtest.model_copy(update={"periods": 20, "warmup": 4})
         settings = replace(found, columns=columns, backtest=test)
         assert needed_periods(settings) == 24 + settings.forecaster.min_history(7)
-        told.append([(p.series, p.text) for p in read(settings, data, None)[1]])
+        told.append([(p.series, p.text) for p in read_histories(settings, data, None)[1]])
         longer = replace(settings, backtest=test.model_copy(update={"periods": 400}))
         with pytest.raises(DataError, match=f"saw {LENGTH} periods, expected at least {needed_periods(longer)} "):
-            read(longer, data, None)
+            read_histories(longer, data, None)
     assert told[0] == told[1]
     assert [series for series, _ in told[0]] == ["early"]
     assert plan_forecast(settings, data).problems[0].text == told[0][0][1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
-import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from ucsearch.cli import app
-from ucsearch.planner.backtest import job_any
-from ucsearch.planner.backtest.job_any import GIVEN, POLICY, run_backtest_any
-from ucsearch.planner.backtest.page_any import write_any_page
+from ucsearch.planner.backtest import job, rules
+from ucsearch.planner.backtest.job import run_backtest
+from ucsearch.planner.backtest.page import write_backtest_page
+from ucsearch.planner.backtest.replay import Replay, read_histories, values_of
+from ucsearch.planner.backtest.result import GIVEN, POLICY
 from ucsearch.planner.backtest.tune import run_tune
 from ucsearch.planner.decide.job import run_decide
 from ucsearch.planner.forecast import run_forecast
@@ -27,7 +29,6 @@ from ucsearch.planner.recorded.explain import explain_series
 from ucsearch.planner.recorded.schedule import write_schedule
 from ucsearch.planner.settings import Settings, SettingsError, load_settings, parse_settings
 from ucsearch.replay.linear import has_solver, storage_programme
-from ucsearch.replay.statistics import Interval
 from ucsearch.replay.walk import Choice
 from ucsearch.tasks.storage.record import Storage
 from ucsearch.verify.__main__ import main as verify
@@ -156,7 +157,7 @@ def write_prices(path: Path, names: tuple[str, ...] = ("A", "B")) -> np.ndarray:
 
 def test_storage_is_replayed_against_its_own_rules(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices.csv")
-    result = run_backtest_any(parse_settings(TOML.encode()), tmp_path / "prices.csv")
+    result = run_backtest(parse_settings(TOML.encode()), tmp_path / "prices.csv")
     names = {"policy", "planning on the mean", "planning on a quantile", "price rule", "price rule, tuned", "nothing"}
     assert names <= set(result.tracks)
     assert result.released == 1.0
@@ -170,9 +171,20 @@ def test_storage_is_replayed_against_its_own_rules(tmp_path: Path) -> None:
     assert "bought [MWh]" in text
     assert "mean charge [MWh]" in text
     assert result.write(tmp_path / "out.csv") == 2 * len(result.tracks)
-    object.__setattr__(result, "difference", lambda name: Interval(1.0, -1.0, math.inf))
-    assert "inf" not in result.text()
-    assert "too short for an interval" in result.headline()
+    assert "+0.00 [" in text
+    short = replace(result, settings=replace(result.settings, backtest=backtest_with(result.settings, season=4)))
+    assert short.unit == "season"
+    assert "inf" not in short.text()
+    few = replace(result, settings=replace(result.settings, backtest=backtest_with(result.settings, season=8)))
+    assert "no interval: 2 seasons, at least 3 are needed" in few.headline()
+
+
+def backtest_with(settings: Settings, **values: Any) -> Any:
+    return settings.backtest.model_copy(update=values)
+
+
+def replay_of(settings: Settings, data: Path, judge: Replay | None = None) -> Replay:
+    return Replay(read_histories(settings, data, None)[0], settings, judge=judge)
 
 
 def test_hindsight_is_what_a_solver_finds(tmp_path: Path) -> None:
@@ -181,7 +193,7 @@ def test_hindsight_is_what_a_solver_finds(tmp_path: Path) -> None:
         pytest.skip("HiGHS is not installed")
     y = write_prices(tmp_path / "prices.csv", ("A",))
     text = TOML.replace("wear = 0.5", "wear = 0.5\nend_value = 12.0\ndischarge_efficiency = 1.0")
-    result = run_backtest_any(parse_settings(text.encode()), tmp_path / "prices.csv", earlier=0)
+    result = run_backtest(parse_settings(text.encode()), tmp_path / "prices.csv", earlier=0)
     config = Storage(
         capacity=1.0, powers=(-2.0, 0.0, 2.0), hours=0.25, charge_efficiency=1.0, discharge_efficiency=1.0, wear=0.5,
         end_value=12.0,
@@ -199,7 +211,7 @@ def test_hindsight_is_what_a_solver_finds(tmp_path: Path) -> None:
 def test_costs_are_replayed(kind: str, rules: set[str], tmp_path: Path) -> None:
     write_scaffold(kind, tmp_path)
     settings: Any = short(load_settings(tmp_path / "ucsearch.toml"), 3)
-    result = run_backtest_any(settings, tmp_path / HISTORY[kind], states=tmp_path / "states.csv")
+    result = run_backtest(settings, tmp_path / HISTORY[kind], states=tmp_path / "states.csv")
     assert rules <= set(result.tracks)
     assert "cost [EUR]" in result.text()
     if "hindsight" in result.tracks:
@@ -211,7 +223,7 @@ def test_too_short_a_history_is_named(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices.csv")
     text = TOML.replace("periods = 8", "periods = 39")
     with pytest.raises(Exception, match="saw 40 periods"):
-        run_backtest_any(parse_settings(text.encode()), tmp_path / "prices.csv")
+        run_backtest(parse_settings(text.encode()), tmp_path / "prices.csv")
 
 
 def test_stores_of_different_power_stand_in_one_file(tmp_path: Path) -> None:
@@ -235,10 +247,8 @@ def test_forecasts_are_recalibrated_in_the_replay_too(tmp_path: Path) -> None:
     y = write_prices(tmp_path / "prices.csv")
     settings = parse_settings(TOML.encode())
     rolling = parse_settings((TOML + "[forecast]\nrecalibrate = 'rolling'\n").encode())
-    groups, _ = job_any.read_groups(settings, tmp_path / "prices.csv", None)
-    raw = job_any.Stage(groups[0], settings, 0, 8).panel
-    groups, _ = job_any.read_groups(rolling, tmp_path / "prices.csv", None)
-    made = job_any.Stage(groups[0], rolling, 0, 8).panel
+    raw = replay_of(settings, tmp_path / "prices.csv").panel
+    made = replay_of(rolling, tmp_path / "prices.csv").panel
     assert made.members.shape == raw.members.shape
     assert not np.array_equal(made.members, raw.members)
     assert made.realised.tolist() == raw.realised.tolist() == y[:, -8:].tolist()
@@ -247,35 +257,37 @@ def test_forecasts_are_recalibrated_in_the_replay_too(tmp_path: Path) -> None:
 def test_a_replay_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_prices(tmp_path / "prices.csv")
     settings = parse_settings(TOML.encode())
-    whole = run_backtest_any(settings, tmp_path / "prices.csv")
-    plain, walked = job_any.walk, []
+    whole = run_backtest(settings, tmp_path / "prices.csv")
+    final = job._final
 
-    def stops(panel: Any, chooser: Any, **more: Any) -> Any:
-        walked.append(type(chooser).__name__)
-        if len(walked) == 6:
-            raise KeyboardInterrupt
-        return plain(panel, chooser, **more)
+    def stops(*args: Any) -> Any:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(job_any, "walk", stops)
+    monkeypatch.setattr(job, "_final", stops)
     with pytest.raises(KeyboardInterrupt):
-        run_backtest_any(settings, tmp_path / "prices.csv", keep=tmp_path)
-    again = run_backtest_any(settings, tmp_path / "prices.csv", keep=tmp_path)
-    everything = len(walked)
-    monkeypatch.setattr(job_any, "walk", plain)
+        run_backtest(settings, tmp_path / "prices.csv", keep=tmp_path)
+    monkeypatch.setattr(job, "_final", final)
+    monkeypatch.setattr(rules, "Replay", Once)
+    Once.made = 0
+    again = run_backtest(settings, tmp_path / "prices.csv", keep=tmp_path)
+    assert Once.made == 1  # the costs of rules were kept: only the names of their knobs are asked for
     assert again.text() == whole.text()
     assert again.reasons == whole.reasons
     assert not list(tmp_path.glob(".ucsearch-*"))  # nothing is left behind
-    monkeypatch.setattr(job_any, "walk", stops)
-    walked.clear()
-    walked += [""] * 6
-    run_backtest_any(settings, tmp_path / "prices.csv", keep=tmp_path)
-    assert len(walked) - 6 == everything - 1  # five were kept, the sixth was begun twice
+
+
+class Once(Replay):
+    made = 0
+
+    def __init__(self, *args: Any) -> None:
+        type(self).made += 1
+        super().__init__(*args)
 
 
 def test_a_page_of_a_store(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices.csv", ("A<b>", "B"))
-    result = run_backtest_any(parse_settings(TOML.encode()), tmp_path / "prices.csv")
-    write_any_page(result, tmp_path / "page.html")
+    result = run_backtest(parse_settings(TOML.encode()), tmp_path / "prices.csv")
+    write_backtest_page(result, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "A&lt;b&gt;" in page
     assert "A<b>" not in page
@@ -302,8 +314,9 @@ def test_a_store_is_tuned_on_its_own_history(tmp_path: Path) -> None:
     assert "looked at once" in table
     content = json.loads(found.evidence())
     assert len(content["trials"]) == len(found.trials)
-    assert set(content["later"]["profit"]) == set(found.report.tracks)
-    assert (GIVEN in found.report.tracks) == (found.chosen != 0) == ("no hindsight beside other settings" in table)
+    assert set(content["later"]["figures"]) == set(found.report.tracks)
+    assert (GIVEN in found.report.tracks) == (found.chosen != 0) == ("the settings beside count what is left" in table)
+    assert found.verdict() in table
     assert (
         found.evidence() == run_tune(load_settings(tmp_path / "job.toml"), tmp_path / "prices.csv", tries=6).evidence()
     )
@@ -314,10 +327,8 @@ def test_what_is_left_counts_alike_for_all_candidates(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices.csv")
     given = parse_settings(TOML.replace("wear = 0.5", "wear = 0.5\nend_value = 1000.0").encode())
     other = parse_settings(TOML.replace("wear = 0.5", "wear = 0.5\nend_value = 0.0").encode())
-    groups, _ = job_any.read_groups(given, tmp_path / "prices.csv", None)
-    judge = job_any.Stage(groups[0], given, 0, 8)
-    groups, _ = job_any.read_groups(other, tmp_path / "prices.csv", None)
-    alone, judged = (job_any.Stage(groups[0], other, 0, 8, j) for j in (None, judge))
+    judge = replay_of(given, tmp_path / "prices.csv")
+    alone, judged = (replay_of(other, tmp_path / "prices.csv", j) for j in (None, judge))
     a, b = alone.walk(alone.policy()), judged.walk(judged.policy())
     level = a.states[:, :, judge.panel.layout.names.index("level")]
     left = level[:, -1] - level[:, 0]
@@ -330,17 +341,17 @@ def test_a_solver_is_judged_beside_other_settings_too(tmp_path: Path) -> None:
     write_scaffold("storage", tmp_path)
     settings = short(parse_settings((tmp_path / "ucsearch.toml").read_bytes()), 6)
     alone, beside = (
-        run_backtest_any(settings, tmp_path / "prices.csv", earlier=0, given=given) for given in (None, settings)
+        run_backtest(settings, tmp_path / "prices.csv", earlier=0, given=given) for given in (None, settings)
     )
     solved = "linear programme on the mean"
     assert beside.tracks[solved].reward == pytest.approx(alone.tracks[solved].reward)
 
 
-def judge_unit(stage: job_any.Stage) -> float:
+def judge_unit(stage: Replay) -> float:
     """Of a level in the state: on a lattice it is counted in steps."""
     full = np.zeros(stage.panel.layout.size)
     full[stage.panel.layout.names.index("level")] = 1.0
-    return float(job_any.values_of(stage.panel, np.tile(full, (2, 1, 1)))[0, 0]) / 1000.0
+    return float(values_of(stage.panel, np.tile(full, (2, 1, 1)))[0, 0]) / 1000.0
 
 
 @pytest.mark.parametrize("kind", ["capacity", "intervention"])
@@ -364,11 +375,9 @@ def test_others_are_tuned_too(kind: str, tmp_path: Path) -> None:
 def test_progress_is_told_in_decisions_so_that_a_pipe_shows_it(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices.csv")
     told: list[tuple[int, int]] = []
-    run_backtest_any(
-        parse_settings(TOML.encode()), tmp_path / "prices.csv", progress=lambda *x: told.append(x)
-    )  # fmt: skip
-    assert told[0][0] % 8 == 0  # periods
-    assert told[0][1] >= 8 * len(told)
+    run_backtest(parse_settings(TOML.encode()), tmp_path / "prices.csv", progress=lambda *x: told.append(x))
+    assert told[-1][0] == told[-1][1]
+    assert len({whole for _, whole in told}) == 1
     assert [x[0] for x in told] == sorted(x[0] for x in told)
 
 
@@ -376,8 +385,8 @@ def test_a_short_replay_of_trees_over_members_is_not_left_to_plain_python(tmp_pa
     write_scaffold("capacity", tmp_path)
     settings = load_settings(tmp_path / "ucsearch.toml")
     settings = dataclasses.replace(settings, backtest=settings.backtest.model_copy(update={"periods": 2, "season": 24}))
-    groups, _ = job_any.read_groups(settings, tmp_path / "demand.csv", None)
-    assert job_any.Stage(groups[0], settings, 0, 2).how.engine == "auto"  # a decision took it seconds
+    settings = replace(settings, backtest=backtest_with(settings, warmup=0))
+    assert replay_of(settings, tmp_path / "demand.csv").how.engine == "auto"  # a decision took it seconds
 
 
 def hourly(path: Path, days: int) -> None:
@@ -408,9 +417,9 @@ def test_a_store_that_does_nothing_earns_nothing(end: str, warmup: int, tmp_path
     """Not the value of the charge that it had from the beginning."""
     write_prices(tmp_path / "prices.csv")
     text = TOML.replace("wear = 0.5", f"wear = 0.5\n{end}").replace("warmup = 0", f"warmup = {warmup}")
-    result = run_backtest_any(parse_settings(text.encode()), tmp_path / "prices.csv", earlier=0)
+    result = run_backtest(parse_settings(text.encode()), tmp_path / "prices.csv", earlier=0)
     assert result.tracks["nothing"].reward.tolist() == [[0.0] * 8] * 2
-    assert result.total("nothing") == 0.0
+    assert result.figures("nothing")["profit"] == 0.0
     assert {track.reward.shape for track in result.tracks.values()} == {(2, 8)}
 
 
@@ -420,8 +429,7 @@ def test_a_charge_counts_on_the_day_that_bought_it_and_the_total_stays(tmp_path:
     write_prices(tmp_path / "prices.csv")
     text = TOML.replace("wear = 0.5", "wear = 0.5\nend_value = 30.0")
     settings = parse_settings(text.encode())
-    groups, _ = job_any.read_groups(settings, tmp_path / "prices.csv", None)
-    stage = job_any.Stage(groups[0], settings, 0, 8)
+    stage = replay_of(settings, tmp_path / "prices.csv")
     place, powers = stage.panel.layout.names.index("level"), {-1: -0.95, 0: 0.0, 1: 1.0}
     for plan in ([0, 1, -1, 0, 0, 0, 0, 0], [0, 0, 0, 1, -1, 0, 0, 0]):  # within a season, and over its end
 
@@ -431,7 +439,7 @@ def test_a_charge_counts_on_the_day_that_bought_it_and_the_total_stays(tmp_path:
         done = stage.walk(follow)
         cash = np.array([
             [-(a * 0.25 * y + 0.5 * max(-a * 0.25, 0.0) / 0.95) for a, y in zip(*rows, strict=True)]
-            for rows in zip(done.actions.tolist(), stage.counted().realised.reshape(2, 8).tolist(), strict=True)
+            for rows in zip(done.actions.tolist(), stage.panel.realised.reshape(2, 8).tolist(), strict=True)
         ])  # fmt: skip
         assert done.violations.tolist() == [0, 0]
         value = 30.0 * done.states[:, :, place]
@@ -442,25 +450,20 @@ def test_a_charge_counts_on_the_day_that_bought_it_and_the_total_stays(tmp_path:
 def test_foresight_is_told_from_the_policy_by_days(tmp_path: Path) -> None:
     """Daily cash alone swings by what is carried over midnight, and an interval over days holds 0."""
     hourly(tmp_path / "prices.csv", 26)
-    result = run_backtest_any(parse_settings(HOURLY.encode()), tmp_path / "prices.csv", earlier=0)
-    found = result.difference("hindsight")
-    assert found is not None
-    assert found.side == -1
-    assert result.total("hindsight") > result.total(POLICY)
+    result = run_backtest(parse_settings(HOURLY.encode()), tmp_path / "prices.csv", earlier=0)
+    assert result.against("hindsight").ends.side == -1
+    assert result.figures("hindsight")["profit"] > result.figures(POLICY)["profit"]
 
 
 def test_a_warm_up_is_decided_and_not_counted(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices.csv")
     plain, warm = (parse_settings(TOML.replace("warmup = 0", f"warmup = {n}").encode()) for n in (0, 4))
-    stages = []
-    for settings in (plain, warm):
-        groups, _ = job_any.read_groups(settings, tmp_path / "prices.csv", None)
-        stages.append(job_any.Stage(groups[0], settings, 0, 8))
-    early = job_any.Stage(stages[0].group, plain, 0, 12)  # the same twelve periods, all of them counted
-    done, whole = stages[1].walk(stages[1].policy()), early.walk(early.policy())
-    assert done.rewards.tolist() == whole.rewards[:, 4:].tolist()
-    assert done.states.tolist() == whole.states[:, 4:].tolist()
-    assert (done.states[:, 0] != early.panel.starts).any()
+    early = replace(plain, backtest=backtest_with(plain, periods=12))  # the same twelve periods, all of them counted
+    ours, other = (replay_of(settings, tmp_path / "prices.csv") for settings in (warm, early))
+    done, whole = ours.walk(ours.policy()), other.walk(other.policy())
+    assert ours.track(done)["reward"].tolist() == other.track(whole)["reward"][:, 4:].tolist()
+    assert done.states.tolist() == whole.states.tolist()
+    assert (done.states[:, 4] != other.panel.starts).any()
 
 
 def test_the_command_leaves_a_page_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

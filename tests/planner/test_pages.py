@@ -138,7 +138,9 @@ def backtest_result(series: int) -> BacktestResult:
     def track(factor: float) -> Track:
         parts = [np.round(factor * rng.uniform(1.0, 9.0, (series, 4)), 2) for _ in range(3)]
         ones = np.ones((series, 4))
-        return Track(parts[0] + parts[1] + parts[2], 0.0 * ones, 5.0 * ones, 4.0 * ones, ones, ones, *parts)
+        named = dict(zip(("holding", "shortage", "ordering"), parts, strict=True))
+        moved = {"demand": 5.0 * ones, "served": 4.0 * ones, "in_full": 0.0 * ones, "stock": ones, "order": ones}
+        return Track(-(parts[0] + parts[1] + parts[2]), {**named, **moved, "orders": ones, "revenue": 0.0 * ones})
 
     tracks = {"policy": track(1.0), "(s,S), tuned": track(1.5), HOSTILE: track(1.01), "hindsight": track(0.5)}
     names = (HOSTILE, *(f"S{i}" for i in range(1, series)))
@@ -161,7 +163,7 @@ def test_the_page_of_a_backtest(tmp_path: Path, series: int) -> None:
     assert headline[:1].upper() + headline[1:] in words
     for name, track in result.tracks.items():
         assert name in found.words
-        assert f"{track.figures()['cost']:,.2f}" in found.words
+        assert f"{track.figures(result.settings.task)['cost']:,.2f}" in found.words
     against = result.against("(s,S), tuned")
     if series == 12:
         assert f"+{100.0 * against.low:.1f} to +{100.0 * against.high:.1f} %" in found.words

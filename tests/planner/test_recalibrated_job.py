@@ -197,8 +197,8 @@ def test_a_backtest_recalibrates(tmp_path: Path) -> None:
     plain = run_backtest(settings_with("off"), tmp_path / "sales.csv")
     for method in ("rolling", "paths"):
         changed = run_backtest(settings_with(method), tmp_path / "sales.csv")
-        assert not np.array_equal(plain.tracks["policy"].cost, changed.tracks["policy"].cost), method
-        assert np.array_equal(plain.tracks["policy"].demand, changed.tracks["policy"].demand), method
+        assert not np.array_equal(plain.tracks["policy"].reward, changed.tracks["policy"].reward), method
+        assert np.array_equal(plain.tracks["policy"].parts["demand"], changed.tracks["policy"].parts["demand"]), method
 
 
 def test_sums_are_what_a_correction_is_made_of() -> None:

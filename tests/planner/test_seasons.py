@@ -12,10 +12,9 @@ import pytest
 
 from tests.planner.kit import TOML, write_csv
 from ucsearch.errors import DataError
-from ucsearch.planner.backtest.contest import Contest
 from ucsearch.planner.backtest.job import run_backtest
 from ucsearch.planner.backtest.replay import Replay, read_histories
-from ucsearch.planner.backtest.resume import Kept
+from ucsearch.planner.backtest.resume import Kept, Parts
 from ucsearch.planner.backtest.tune import _Tuning, run_tune
 from ucsearch.planner.calibrate import run_calibrate
 from ucsearch.planner.files.sales import read_sales
@@ -68,7 +67,7 @@ def test_steps_without_dates_are_of_the_settings_period(tmp_path: Path) -> None:
 def test_a_replay_forecasts_with_the_season_of_the_period(tmp_path: Path) -> None:
     settings = with_season(settings_with(), days(tmp_path, 60))
     found, _ = read_histories(settings, tmp_path / "sales.csv", None)
-    members = Replay(found, settings, "python").members[0]  # (O, J, H)
+    members = Replay(found, settings).members[0]  # (O, J, H)
     saturday = int(np.argmax(found[0].y[-members.shape[0] :]))
     assert members[saturday, :, 0].min() == 12.0  # without a season a Saturday is like the day before
 
@@ -120,7 +119,7 @@ def test_a_sales_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise Enough
 
     monkeypatch.setattr("ucsearch.planner.files.sales.open_table", counted)
-    monkeypatch.setattr(f"ucsearch.planner.backtest.{job}.Contest.expect", stop)
+    monkeypatch.setattr(f"ucsearch.planner.backtest.{job}.Parts.expect", stop)
     data = days(tmp_path, 120)
     (tmp_path / "job.toml").write_text(text_with())
     run = (
@@ -135,8 +134,8 @@ def test_a_sales_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_way_to_plan_that_needs_a_longer_history_is_named_and_the_others_are_tried(tmp_path: Path) -> None:
     data = read_sales(days(tmp_path, 60), settings_with())
-    tuning = _Tuning(text_with(), with_season(settings_with(), data), data, None, 10, Contest(Kept(None, "", {}), None))
+    tuning = _Tuning(text_with(), with_season(settings_with(), data), data, None, 10, Parts(Kept(None, "", {}), None))
     changes = {"forecast": {"recalibrate": "paths"}, "backtest": {"season": 7}}
-    assert tuning.run("second", [("error paths", changes)], tuning.found) == []
+    assert tuning.run("second", [("error paths", changes)], tuning.histories) == []
     assert "saw 60 periods, expected at least" in tuning.skipped["error paths"]
     assert "would do" not in tuning.skipped["error paths"]  # no smaller number of periods would

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from ucsearch.cli.memory import keep_freed_memory
-from ucsearch.planner.backtest.contest import Contest
-from ucsearch.planner.backtest.resume import Kept
+from ucsearch.planner.backtest.resume import Kept, Parts
 from ucsearch.replay.panel import Panel, SharedPanel
 from ucsearch.tasks import LeadTimeInventory
 
 
-def contest() -> Contest:
-    return Contest(Kept(None, "", {}), None)
+def parts() -> Parts:
+    return Parts(Kept(None, "", {}), None)
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:
@@ -31,12 +30,12 @@ def test_results_come_in_the_order_of_the_jobs() -> None:
         first.set()
         return "early"
 
-    assert contest().side_by_side([late, early], 2) == ["late", "early"]
-    assert contest().side_by_side([early, late], 1) == ["early", "late"]
+    assert parts().side_by_side([late, early], 2) == ["late", "early"]
+    assert parts().side_by_side([early, late], 1) == ["early", "late"]
 
 
 def test_a_job_that_fails_ends_the_others_at_their_next_decision() -> None:
-    one, begun = contest(), threading.Event()
+    one, begun = parts(), threading.Event()
 
     def fails() -> None:
         assert begun.wait(10.0)

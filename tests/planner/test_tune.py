@@ -65,7 +65,7 @@ def test_the_counted_periods_have_no_say(tmp_path: Path, small: TuneResult) -> N
     other = run_tune(load_settings(settings_file(tmp_path)), write_sales(tmp_path, changed), tries=2)
     assert [t.cost.tolist() for t in other.trials] == [t.cost.tolist() for t in small.trials]
     assert other.text == small.text
-    assert other.report.tracks["policy"].cost.tolist() != small.report.tracks["policy"].cost.tolist()
+    assert other.report.tracks["policy"].reward.tolist() != small.report.tracks["policy"].reward.tolist()
 
 
 def test_evidence_is_plain_and_repeats(tmp_path: Path, tuned: TuneResult, small: TuneResult) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import ucsearch as uc
 from ucsearch.cli.main import app
-from ucsearch.planner.backtest.job_any import run_backtest_any
+from ucsearch.planner.backtest.job import run_backtest
 from ucsearch.planner.calibrate import run_calibrate
 from ucsearch.planner.decide.in_memory import decide_cases
 from ucsearch.planner.decide.job import run_decide
@@ -265,7 +265,7 @@ def test_both_are_replayed_together(folder: Path, monkeypatch: pytest.MonkeyPatc
     states = "series,level\n" + "".join(f"{s},2\n" for s in "ABCD")
     (folder / "states.csv").write_text(states)
     settings = load_settings(folder / "job.toml")
-    result = run_backtest_any(settings, folder / "hours.csv", states=folder / "states.csv")
+    result = run_backtest(settings, folder / "hours.csv", states=folder / "states.csv")
     total = {n: float(t.reward.sum()) for n, t in result.tracks.items()}
     idle = float(-(y[:, -6:, 0] * np.maximum(0.0, y[:, -6:, 1])).sum())
     assert total["nothing"] == pytest.approx(idle)  # the bill of the real prices and loads
@@ -278,7 +278,7 @@ def test_both_are_replayed_together(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert done.exit_code == 0, done.output
     assert "profit [EUR]" in done.output
     with pytest.raises(uc.InputError, match=r"where each series begins \(level\)"):
-        run_backtest_any(settings, folder / "hours.csv")
+        run_backtest(settings, folder / "hours.csv")
 
 
 def test_a_history_by_variable_is_the_same_history(folder: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_history_by_variable_is_the_same_history(folder: Path) -> None:
     assert any("long.csv, line 6, column variable, series A: saw no 'load'" in p for p in problems)
     (folder / "short.csv").write_text("series,step,price\nA,1,2.0\n")
     with pytest.raises(uc.InputError, match=r"short.csv: .*a column 'load'"):
-        run_backtest_any(settings, folder / "short.csv", states=folder / "states.csv")
+        run_backtest(settings, folder / "short.csv", states=folder / "states.csv")
 
 
 def test_both_are_forecast_into_a_file_that_decide_reads(folder: Path) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks.inventory.foresight import Foreseen, foreseen
+from ucsearch.tasks.base import Foreseen
+from ucsearch.tasks.inventory.foresight import foreseen
 
 CASES: dict[str, dict[str, Any]] = {
     "plain": dict(lead_time=1),

@@ -34,10 +34,11 @@ _beside: dict[str, threading.Thread] = {}  # kernels compiled while the plain en
 
 def engine_for(decisions: int, mode: str = "") -> Literal["auto", "python", "compiled"]:
     """The engine of a run that knows beforehand how many decisions it will make, search by search: a few are made
-    while a kernel would compile. In closed mode a single one can be as much work as that, so the work decides."""
+    while a kernel would compile. In closed mode and over members a single one can be as much work as that, so the work
+    decides."""
     if decisions > _FEW_DECISIONS:
         return "compiled"
-    return "auto" if mode == "closed" else "python"
+    return "auto" if mode in ("closed", "members") else "python"
 
 
 def edges_asked(policy: Policy, task: Task, settings: Settings, inputs: Inputs) -> int:

@@ -20,13 +20,21 @@ from ucsearch.options import Proof, Run
 from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
 from ucsearch.replay import ordering
 from ucsearch.replay.choosers import COMPILED, Certified, Deterministic, Searched
+from ucsearch.replay.linear import LinearStorage, has_solver
 from ucsearch.replay.ordering import Ordering
 from ucsearch.replay.panel import Panel
-from ucsearch.replay.practice import CalendarStaffing, PriceRule, QuantileStaffing, Threshold, critical_share
+from ucsearch.replay.practice import (
+    CalendarStaffing,
+    Nothing,
+    PriceRule,
+    QuantileStaffing,
+    Threshold,
+    critical_share,
+)
 from ucsearch.replay.walk import Chooser
 from ucsearch.tasks import CapacityPlan, Intervention, LeadTimeInventory, Storage
 
-__all__ = ["NODES", "Budget", "Entry", "ordering_rules", "practitioners", "roster", "searches"]
+__all__ = ["NODES", "Budget", "Entry", "opponents", "ordering_rules", "practitioners", "roster", "searches"]
 
 NODES = 200_000  # of an exact search or proof, per decision
 _RATIOS = (None, 0.5, 0.65, 0.8, 0.88, 0.94, 0.97, 0.985)  # None: the critical ratio of the costs
@@ -67,6 +75,7 @@ class Entry:
     knobs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # values to try, the default first
     seeds: tuple[int, ...] = ()  # keys of a stochastic one; its figures are averaged over them
     make_each: Callable[[Sequence[Mapping[str, Any]]], Chooser] | None = None  # with a setting for each episode
+    relaxed: bool = False  # it knows no grid: it walks where the record of parameters is `relaxed`
 
     def choosers(self, **knobs: Any) -> list[Callable[[], Chooser]]:
         """One maker per seed, with these `knobs`; the others at their defaults."""
@@ -165,39 +174,76 @@ def practitioners(panel: Panel, budget: Budget, *, how: Run | None = None) -> li
             make_each=lambda settings: deterministic([setting["quantile"] for setting in settings]),
         ),
     ]  # fmt: skip
+    own = _RULES_OF_THUMB.get(type(panel.config))
+    return found if own is None else [*found, *own(panel, how)]
+
+
+def opponents(panel: Panel, depth: int, *, free: bool, round_to: float, how: Run) -> list[Entry]:
+    """Whom a planner's policy is compared with, in the order of a table. `free`: orders may be any that the limits
+    allow, in multiples of `round_to`; `depth` is how far plans on one forecast look."""
+    plans = practitioners(panel, Budget(depth=depth, risk=0.0), how=how)
     if isinstance(panel.config, LeadTimeInventory):
-        found += ordering_rules(panel, how=how)
-    if isinstance(panel.config, Storage):
-        pairs = {"low": (0.25, 0.1, 0.2, 0.3, 0.4), "high": (0.75, 0.6, 0.7, 0.8, 0.9)}
-        note = "charge in the cheapest, sell in the dearest part of the forecast"
-        found.append(Entry("price rule", "classic", PriceRule, note, pairs))
-    if isinstance(panel.config, CapacityPlan):
-        config, season = panel.config, max(1, panel.stretches[0].season)
-        shares = {"share": (0.9, *(q for q in _QUANTILES if q != 0.9))}
-        critical = critical_share(config)
-        found += [
-            Entry(
-                "newsvendor staffing", "classic", lambda: QuantileStaffing(config, critical),
-                f"units for the critical fractile {critical:.3g} of the forecast",
-            ),
-            Entry(
-                "quantile staffing", "classic", lambda share=0.9: QuantileStaffing(config, share),
-                "units for a fractile of the forecast", shares,
-            ),
-            Entry(
-                "calendar staffing", "classic", lambda share=0.9: CalendarStaffing(config, season, share),
-                f"units for a fractile of the same phase, season {season}", shares,
-            ),
-        ]  # fmt: skip
-    if isinstance(panel.config, Intervention):
-        harm = panel.config
-        found.append(
-            Entry(
-                "threshold", "classic", lambda factor=1.0: Threshold(harm, factor),
-                "a dose when it is expected to avert what it costs", {"factor": (1.0, 0.7, 0.85, 1.2, 1.5, 2.0, 3.0)},
-            )
-        )  # fmt: skip
-    return found
+        greedy = comparators.DelayAwareGreedy(delay=panel.delay, risk=0.0)  # at risk 0 only the mean counts
+        rules = [*plans, *ordering_rules(panel, free=free, round_to=round_to, how=how)]
+        rules.append(Entry("greedy", "classic", lambda: Deterministic(panel.task, greedy, how=how)))
+        by_name = {entry.name: entry for entry in rules}
+        return [by_name[name] for name in _ORDERING]
+    if isinstance(panel.config, Storage) and has_solver():
+        store = panel.config.relaxed()
+        plans.append(Entry("linear programme on the mean", "classic", lambda: LinearStorage(store), relaxed=True))
+    return [*plans, Entry("nothing", "classic", Nothing, "the allowed action nearest to 0")]
+
+
+def _of_orders(panel: Panel, how: Run) -> list[Entry]:
+    return ordering_rules(panel, how=how)
+
+
+def _of_stores(panel: Panel, how: Run) -> list[Entry]:
+    pairs = {"low": (0.25, 0.1, 0.2, 0.3, 0.4), "high": (0.75, 0.6, 0.7, 0.8, 0.9)}
+    note = "charge in the cheapest, sell in the dearest part of the forecast"
+    return [Entry("price rule", "classic", PriceRule, note, pairs)]
+
+
+def _of_units(panel: Panel, how: Run) -> list[Entry]:
+    config, season = panel.config, max(1, panel.stretches[0].season)
+    shares = {"share": (0.9, *(q for q in _QUANTILES if q != 0.9))}
+    critical = critical_share(config)
+    return [
+        Entry(
+            "newsvendor staffing", "classic", lambda: QuantileStaffing(config, critical),
+            f"units for the critical fractile {critical:.3g} of the forecast",
+        ),
+        Entry(
+            "quantile staffing", "classic", lambda share=0.9: QuantileStaffing(config, share),
+            "units for a fractile of the forecast", shares,
+        ),
+        Entry(
+            "calendar staffing", "classic", lambda share=0.9: CalendarStaffing(config, season, share),
+            f"units for a fractile of the same phase, season {season}", shares,
+        ),
+    ]  # fmt: skip
+
+
+def _of_doses(panel: Panel, how: Run) -> list[Entry]:
+    harm = panel.config
+    return [
+        Entry(
+            "threshold", "classic", lambda factor=1.0: Threshold(harm, factor),
+            "a dose when it is expected to avert what it costs", {"factor": (1.0, 0.7, 0.85, 1.2, 1.5, 2.0, 3.0)},
+        )
+    ]  # fmt: skip
+
+
+_RULES_OF_THUMB: dict[type[Any], Callable[[Panel, Run], list[Entry]]] = {
+    LeadTimeInventory: _of_orders,
+    Storage: _of_stores,
+    CapacityPlan: _of_units,
+    Intervention: _of_doses,
+}
+_ORDERING = (
+    "base-stock", "(s,S)", "(s,S) by formula", "(s,nQ)", "newsvendor", "rolling quantile", "planning on the mean",
+    "planning on a quantile", "greedy",
+)  # fmt: skip
 
 
 def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, how: Run | None = None) -> list[Entry]:

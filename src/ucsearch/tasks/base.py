@@ -26,12 +26,14 @@ from ucsearch.tasks.words import Words
 from ucsearch.trace import Trace
 
 __all__ = [
-    "ALLOWANCE", "Binding", "Fit", "Limit", "OnSeries", "Sent", "StablePlan", "as_outcomes", "bind", "config_of",
-    "fields_of", "quantities",
+    "ALLOWANCE", "Binding", "Changes", "Fit", "Foreseen", "Limit", "OnSeries", "Sent", "StablePlan", "as_outcomes",
+    "bind", "config_of", "fields_of", "planning_modes", "quantities",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Scaling = Literal["values", "relative", "changes"]
+Changes = Mapping[str, Mapping[str, Any]]
+"""Values to set in a settings file, by table and key; None takes a key out."""
 
 
 class Fit(NamedTuple):
@@ -55,6 +57,15 @@ class Limit(NamedTuple):
 
 
 ALLOWANCE = Limit("allowance", "change_budget", 1, in_state=True)
+
+
+class Foreseen(NamedTuple):
+    """The best plan from the best of several starting states, had the outcomes been known."""
+
+    start: int  # which of them
+    actions: Floats  # (T,) as the task takes them
+    states: list[Any]  # (T + 1,)
+    cost: float  # currency, less revenue and the value of what is left
 
 
 class Sent(NamedTuple):
@@ -97,6 +108,9 @@ class OnSeries(ABC):
 
     form: ClassVar[Literal["cost", "reward"]] = "reward"  # how results are compared
     places_orders: ClassVar[bool] = False  # actions are orders: files have the columns order, arrival and stock
+    left_counts: ClassVar[Literal["daily", "at the end"]] = "daily"
+    """How a replay counts what a state holds: by how much its value changes in every period, all by the parameters that
+    go with the last forecast; or once, by the series' own parameters."""
 
     @abstractmethod
     def task(self) -> Task:
@@ -207,6 +221,49 @@ class OnSeries(ABC):
         """The forecast as it is planned on."""
         return trace
 
+    # ---------------------------------------------------------------- replays
+
+    def opening(self, past: Floats) -> Any | None:
+        """The state that a replay begins in, from the outcomes `past` before it; None: where the states file says, or
+        `fit`."""
+        return None
+
+    def relaxed(self) -> Any | None:
+        """The record without the grid that its actions and states lie on, for rules that know none."""
+        return None
+
+    def idle_knobs(self, params: Sequence[Any]) -> frozenset[str]:
+        """Knobs of rules that make no difference under the `params` of any series."""
+        return frozenset()
+
+    def hindsight(self, p: Any, outcomes: Floats, starts: Sequence[Any], *, free: bool) -> Foreseen | str | None:
+        """The best plan through known `outcomes` (T,) from any of `starts`; a text says why there is none. `free`: any
+        action that the rules allow. None: a search through the task's own actions finds it."""
+        return None
+
+    def charged(self, p: Any, times: float) -> tuple[Any, Any] | None:
+        """Record and params whose cost of a unit short is so many `times` the cost of a unit kept; None where the task
+        has no such costs."""
+        return None
+
+    def candidates(self, settings: Any) -> list[tuple[str, Changes]]:
+        """Ways to plan that are tried when the `settings` are tuned: a label, and what it changes."""
+        modes = (("members", 0.0), ("mean", 0.0), ("members", 0.25), ("mean", 0.5), ("members", 0.5))
+        return planning_modes(settings, modes)
+
+    def refinements(self, settings: Any, changed: Changes) -> list[tuple[str, Changes]]:
+        """What is tried around the best of the candidates, whose `settings` differ by `changed` from those given."""
+        depth = settings.policy.depth
+        shorter, longer = max(1, depth // 2), depth + max(2, depth // 3)
+        found: list[tuple[str, Changes]] = []
+        if settings.season > 1:
+            found.append(("recalibrated", {"forecast": {"recalibrate": "rolling"}}))
+        found += [(f"depth {d}", {"policy": {"depth": d}}) for d in (shorter, longer)]
+        if settings.season > 1:
+            found.append(("recalibrated by bias", {"forecast": {"recalibrate": "rolling", "scale": False}}))
+            found.append(("error paths", {"forecast": {"recalibrate": "paths"}}))
+        return found
+
     def fit(self) -> Fit:
         """How any series becomes outcomes of this task, and where episodes start."""
         return Fit("values", 1.0, -np.inf, {})
@@ -220,6 +277,16 @@ class OnSeries(ABC):
         from ucsearch.tasks.registry import address
 
         return address(self, own_grid=own_grid)
+
+
+def planning_modes(settings: Any, modes: Sequence[tuple[str, float]]) -> list[tuple[str, Changes]]:
+    """Candidates that differ from the settings in mode and risk."""
+    own = (settings.policy.mode, settings.policy.risk)
+    return [
+        (f"{mode}, risk {risk:g}", {"policy": {"mode": mode, "risk": risk, "spread": None}})
+        for mode, risk in modes
+        if (mode, risk) != own
+    ]
 
 
 class _Bare(OnSeries):

@@ -23,7 +23,7 @@ from ucsearch.task import Task
 from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, StablePlan
 from ucsearch.tasks.checks import ascending, choice, fractile, limit, number, whole
 from ucsearch.tasks.shared_rules import SAFETY, change, linear_spread, moments
-from ucsearch.tasks.words import Words
+from ucsearch.tasks.words import SERVICE, Words
 from ucsearch.trace import Trace
 
 __all__ = ["CapacityPlan"]
@@ -289,11 +289,18 @@ class CapacityPlan(StablePlan):
         return np.maximum(values, 0.0)
 
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
-        """Reward of one step (currency), demand not served, units started, units in service."""
+        """Currency: shortage, idle, running and start costs; demand not served, units started, units in service."""
         units = in_service(s, a, p)
+        gap = max(float(y), 0.0) - units * p.output
         return {
-            "reward": reward(s, a, float(y), p),
-            "unserved": max(float(y) - units * p.output, 0.0),
+            "shortage": p.shortage * max(gap, 0.0),
+            "idle": p.idle * max(-gap, 0.0),
+            "running": p.running * units,
+            "starts": p.start_cost * max(a, 0.0),
+            "unserved": max(gap, 0.0),
+            "demand": max(float(y), 0.0),
+            "served": min(max(float(y), 0.0), units * p.output),
+            "in_full": float(gap <= 0.0),
             "started": max(a, 0.0),
             "online": units,
         }
@@ -304,6 +311,7 @@ class CapacityPlan(StablePlan):
             "demand", units, "change", "",
             {"online": ("units in service", ""), "starting": ("starting", ""), "young": ("must stay", "")},
             {"unserved": ("not served", units), "started": ("started", "")}, {"online": ("mean units", "")},
+            {"shortage": "shortage", "idle": "idle", "running": "running", "starts": "starts"}, SERVICE,
         )  # fmt: skip
 
     def limits(self) -> tuple[Limit, ...]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, StablePlan
+from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Limit, StablePlan
 from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share, whole
 from ucsearch.tasks.shared_rules import ROUNDING, SAFETY, change, linear_spread, moments
 from ucsearch.tasks.words import Words
@@ -233,11 +233,11 @@ class Intervention(StablePlan):
         )
 
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
-        """Reward of one step, harm suffered and harm averted (currency each), and doses given."""
+        """Harm suffered, what doses cost and harm averted (currency each), and doses given."""
         harm, avoided = max(float(y), 0.0), averted(s, a, p)
         return {
-            "reward": reward(s, a, float(y), p),
             "harm": harm * (1.0 - avoided),
+            "dosing": p.cost * a + (p.fixed_cost if a > 0.0 else 0.0),
             "averted": harm * avoided,
             "doses": a,
         }
@@ -247,7 +247,8 @@ class Intervention(StablePlan):
         return Words(
             "harm", currency, "dose", "",
             {"budget": ("doses left", ""), "wait": ("periods to wait", ""), "given": ("given before", "")},
-            {"harm": ("harm", currency), "averted": ("averted", currency), "doses": ("doses", "")},
+            {"averted": ("averted", currency), "doses": ("doses", "")}, {},
+            {"harm": "harm", "dosing": "cost of doses"},
         )  # fmt: skip
 
     def limits(self) -> tuple[Limit, ...]:
@@ -257,6 +258,24 @@ class Intervention(StablePlan):
             Limit("wait", "wait", -1, in_state=True, whole=True),
             ALLOWANCE,
         )
+
+    def candidates(self, settings: Any) -> list[tuple[str, Changes]]:
+        """Other values of the doses that are left besides."""
+        first, *others = super().candidates(settings)
+        return [first, *self._other_ends(), *others]
+
+    def refinements(self, settings: Any, changed: Changes) -> list[tuple[str, Changes]]:
+        """Other values of what is left, if none was chosen."""
+        found = super().refinements(settings, changed)
+        return found if "budget_value" in changed.get("task", {}) else [*found, *self._other_ends()]
+
+    def _other_ends(self) -> list[tuple[str, Changes]]:
+        if not self.budget_value > 0.0:
+            return []
+        return [
+            (f"{times:g} times the end value", {"task": {"budget_value": times * self.budget_value}})
+            for times in (0.5, 2.0)
+        ]
 
     def fit(self) -> Fit:
         """The mean harm of a step becomes what a dose costs; the whole budget is there at first."""

@@ -6,9 +6,14 @@ from dataclasses import dataclass, field
 
 from ucsearch.formatting import figure
 
-__all__ = ["Words", "power_unit"]
+__all__ = ["SERVICE", "Words", "power_unit"]
 
 Names = dict[str, tuple[str, str]]  # key -> name, unit
+SERVICE = {
+    "fill rate": ("served", "demand", "share of demand that is served in its own period"),
+    "service level": ("in_full", "", "share of periods in which all demand is served"),
+}
+"""Shares of a task whose parts are `demand`, `served` and `in_full`."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Words:
     money: dict[str, str] = field(default_factory=dict)  # part -> name; what the cost of a step is made of
     shares: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     """name -> part, the part that it is a share of ("": of the periods), explanation"""
+    income: str = ""  # the part that is earned besides; costs are shown without it, and profit beside them
 
     def valued(self, number: float, unit: str) -> str:
         return f"{figure(number)} {unit}".rstrip()

@@ -6,38 +6,33 @@ tune rules (`earlier`), and whether a `service_level` takes the place of the sho
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ucsearch.planner.backtest.result import BacktestResult
+    from ucsearch.planner.backtest.resume import Progress
     from ucsearch.planner.backtest.tune import TuneResult
     from ucsearch.planner.files.sales import Data
     from ucsearch.planner.settings import Settings
 
 __all__ = ["run_backtest", "run_tune", "write_page"]
 
-Progress = Callable[[int, int], None]
-
 
 def run_backtest(
     settings: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
     keep: Path | None = None,
-) -> Any:  # fmt: skip
-    """What the policy and every rule would have cost or earned in the last periods of the history `data`. `states`
-    gives parameters by series; finished parts are kept in the folder `keep` until the run is done. The result has
-    `text()`, `evidence()`, `write(path)`, `problems`, `released`, `reasons` and `falls_back_too_often`."""
-    from ucsearch.errors import InputError
-    from ucsearch.planner.backtest.job import run_backtest as of_orders
-    from ucsearch.planner.backtest.job_any import run_backtest_any
+) -> BacktestResult:  # fmt: skip
+    """What the policy and every rule would have cost or earned in the last periods of the history `data`, as
+    [backtest] says. `states` gives parameters by series; finished parts are kept in the folder `keep` until the run is
+    done. Raises InputError, DataError where settings or files cannot be used."""
+    from ucsearch.planner.backtest.job import run_backtest as run
 
-    earlier, level = settings.backtest.earlier, settings.backtest.service_level
-    common: dict[str, Any] = {"states": states, "progress": progress, "keep": keep, "earlier": earlier}
-    if settings.task.places_orders:
-        return of_orders(settings, data, service_level=level, **common)
-    if level is not None:
-        raise InputError("backtest.service_level", level, "nothing for this task: only orders have one")
-    return run_backtest_any(settings, data, **common)
+    test = settings.backtest
+    return run(
+        settings, data, states=states, progress=progress, keep=keep, earlier=test.earlier,
+        service_level=test.service_level,
+    )  # fmt: skip
 
 
 def run_tune(
@@ -46,18 +41,17 @@ def run_tune(
 ) -> TuneResult:  # fmt: skip
     """Choose how to plan on the periods before the counted ones, with so many `tries`, and report once on the counted
     ones. The result has `text` (the settings with the choice), `table()`, `evidence()` and `report`."""
-    from ucsearch.planner.backtest.tune import run_tune as tuned
+    from ucsearch.planner.backtest.tune import run_tune as run
 
-    earlier, level = settings.backtest.earlier, settings.backtest.service_level
-    return tuned(
-        settings, data, states=states, progress=progress, earlier=earlier, tries=tries, service_level=level, keep=keep
-    )
+    test = settings.backtest
+    return run(
+        settings, data, states=states, progress=progress, earlier=test.earlier, tries=tries,
+        service_level=test.service_level, keep=keep,
+    )  # fmt: skip
 
 
-def write_page(result: Any, path: str | Path) -> None:
+def write_page(result: BacktestResult, path: str | Path) -> None:
     """A page of a backtest's result, whole or not at all."""
     from ucsearch.planner.backtest.page import write_backtest_page
-    from ucsearch.planner.backtest.page_any import write_any_page
-    from ucsearch.planner.backtest.result import BacktestResult
 
-    (write_backtest_page if isinstance(result, BacktestResult) else write_any_page)(result, path)
+    write_backtest_page(result, path)

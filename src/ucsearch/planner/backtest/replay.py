@@ -1,4 +1,8 @@
-"""Histories of series and their replay: what every policy sees, decides and pays, period by period."""
+"""Histories of series and their replay: what every policy sees, decides and pays or earns, period by period.
+
+Everybody begins in the same state, sees forecasts of earlier periods only, and earns or pays what the task's own rules
+say at what really happened. How the value of what is left counts is the task's to say (`OnSeries.left_counts`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,182 +18,219 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.decision.decision import DecisionPanel, Outcome
+from ucsearch.engine.api import search_panel
+from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
-from ucsearch.lab.comparators import DelayAwareGreedy
 from ucsearch.options import Run
+from ucsearch.planner.backtest.resume import Arrays
 from ucsearch.planner.decide.sizes import panel_inputs
-from ucsearch.planner.decide.states import Case, Kinds, StateFile
-from ucsearch.planner.files.sales import Data, Sales, read_sales
+from ucsearch.planner.decide.states import Case, Kinds, StateFile, state_columns
+from ucsearch.planner.files.sales import Data, read_sales
+from ucsearch.planner.files.sales import History as Sold
 from ucsearch.planner.files.table import Problem, open_table
-from ucsearch.planner.history import prepare, why_not_replayed
+from ucsearch.planner.history import prepare as prepare_forecasts
+from ucsearch.planner.history import why_not_replayed
 from ucsearch.planner.settings import Settings
+from ucsearch.policies import Exact
 from ucsearch.replay.choosers import Certified, Deterministic
 from ucsearch.replay.panel import Panel, SharedPanel, Stretch
-from ucsearch.replay.roster import Budget, Entry, ordering_rules, practitioners
+from ucsearch.replay.roster import Entry, opponents
 from ucsearch.replay.walk import Chooser, Seen, Walk, parts_of, walk
-from ucsearch.tasks.inventory.foresight import foreseen
+from ucsearch.tasks.base import Foreseen
 from ucsearch.trace import Trace
 
-__all__ = ["CLASSICS", "PLANNED", "POLICY", "RULE", "History", "Replay", "effort_of", "read_histories"]
+__all__ = ["PLANNED", "PROVED", "RULE", "History", "Replay", "effort_of", "read_histories"]
 
 Floats = NDArray[np.float64]
-CLASSICS = (
-    "base-stock", "(s,S)", "(s,S) by formula", "(s,nQ)", "newsvendor", "rolling quantile", "planning on the mean",
-    "planning on a quantile", "greedy",
-)  # fmt: skip
-"""What would be used instead, in the order of a table."""
-RULE, PLANNED, POLICY = 1, 5, 25
+RULE, PLANNED, PROVED = 1, 5, 25
 """What a decision takes, for a progress bar: about as a rule, a plan on one forecast and a proved plan take time."""
-
-
-def read_histories(settings: Settings, data: Data, states: str | Path | None) -> tuple[list[History], list[Problem]]:
-    """Every series that can be replayed, and what is wrong with the others."""
-    if not settings.task.places_orders:
-        raise InputError("task.name", settings.task.task().name, "a task of orders: ordering rules are compared only")
-    if settings.task.is_planned:
-        raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
-    decimal = settings.columns.decimal
-    sales = read_sales(data, settings)
-    book = None if states is None else StateFile(open_table(states, decimal), settings)
-    found, problems = _histories(sales, sales.file, book, settings)
-    if not found:
-        lines = [str(p) for p in problems] or [f"{sales.file}: no series to replay"]
-        raise DataError("\n".join(lines[:20]))
-    return found, problems
+_HINDSIGHT_NODES = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class History:
+    """One series, ready to be replayed."""
+
     series: str
-    y: Floats  # (T,)
-    case: Case  # with the stock it starts from
+    y: Floats  # (T,), or (T, F) where an outcome has F fields
+    case: Case  # with the state it starts from
 
     def until(self, last: int, window: int) -> History:
         """As if the newest `last` periods had not come yet, for a replay of the `window` before them."""
-        y = self.y[: self.y.size - last]
-        return History(self.series, y, self.case._replace(state=_opening(self.case.config, y, window)))
+        y = self.y[: len(self.y) - last]
+        state = self.case.config.opening(y[: len(y) - window])
+        return History(self.series, y, self.case if state is None else self.case._replace(state=state))
 
 
-def _histories(
-    sales: Sales, data: str, book: StateFile | None, settings: Settings
-) -> tuple[list[History], list[Problem]]:
-    kinds = Kinds(settings)
-    refused = why_not_replayed(sales, settings)
-    found: list[History] = []
+def read_histories(settings: Settings, data: Data, states: str | Path | None) -> tuple[list[History], list[Problem]]:
+    """Every series that can be replayed, and what is wrong with the others. Where the task does not open a replay by
+    itself, series begin as `states` says; without it, as the task's `fit` does."""
+    if getattr(settings.task, "is_planned", False):
+        raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
+    sales = read_sales(data, settings)
+    book = None if states is None else StateFile(open_table(states, settings.columns.decimal), settings)
+    kinds, refused = Kinds(settings), why_not_replayed(sales, settings)
+    histories: list[History] = []
     problems = [*sales.problems, *([] if book is None else book.problems)]
-    for values in sales.histories:
-        y = values.y
-        text, column = refused.get(values.series, ""), ""
-        if not text and not (y >= 0.0).all():
-            text = f"saw {values.least(settings.period)}, expected demand of at least 0: write returns as 0"
+    for sold in sales.histories:
+        text, column = refused.get(sold.series, ""), ""
+        if not text and (text := _out_of_range(sold, settings)):
             column = settings.columns.demand
-        elif not text and book is not None and values.series not in book.cases:
-            problem = book.refused.get(values.series)
+        elif not text and book is not None and sold.series not in book.cases:
+            problem = book.refused.get(sold.series)
             text = f"not usable in {book.table.path}" + ("" if problem is None else f" ({problem.place})")
         if text:
-            problems.append(Problem(data, "", column, values.series, text))
+            problems.append(Problem(sales.file, "", column, sold.series, text))
             continue
-        if book is None:
-            config = kinds.config({})
-            kind, params = kinds.kind(config, {}), config.params()
-        else:
-            known = book.cases[values.series]
-            config, kind, params = known.config, known.kind, known.params
+        case = _plain_case(kinds) if book is None else book.cases[sold.series]
         window = settings.backtest.periods + settings.backtest.warmup
-        found.append(History(values.series, y, Case(kind, _opening(config, y, window), params, config)))
-    return found, problems
+        state = case.config.opening(sold.y[: len(sold.y) - window])
+        if state is None and book is None:
+            state = _begin(case.config)
+        histories.append(History(sold.series, sold.y, case if state is None else case._replace(state=state)))
+    if not histories:
+        raise DataError("\n".join(map(str, problems[:20])) or f"{sales.file}: no series to replay")
+    return histories, problems
 
 
-def _opening(config: Any, y: Floats, window: int) -> Any:
-    """A mean period's demand in stock and in every open order; the warm-up takes it from there."""
-    level = float(np.ceil(y[: y.size - window].mean()))
-    return config.state(level, [level] * config.lead_time, level)
+def _plain_case(kinds: Kinds) -> Case:
+    """Of the settings alone."""
+    config = kinds.config({})
+    return Case(kinds.kind(config, {}), None, config.params(), config)
+
+
+def _out_of_range(sold: Sold, settings: Settings) -> str:
+    floor, words = settings.task.fit().floor, settings.task.words()
+    if (sold.y >= floor).all():
+        return ""
+    advice = ": write returns as 0" if settings.task.places_orders else ""
+    return f"saw {sold.least(settings.period)}, expected {words.outcome} of at least {floor:g}{advice}"
+
+
+def _begin(config: Any) -> Any:
+    """Where the task says that everybody begins."""
+    start = config.fit().start
+    lacking = [n for n in state_columns(config).required if n not in start]
+    if lacking:
+        raise InputError("states", "nothing", f"a file that says where each series begins ({', '.join(lacking)})")
+    return config.state(**start)
 
 
 def effort_of(chooser: Chooser) -> int:
     """What a decision of the chooser takes, roughly."""
-    return POLICY if isinstance(chooser, Certified) else PLANNED if isinstance(chooser, Deterministic) else RULE
+    return PROVED if isinstance(chooser, Certified) else PLANNED if isinstance(chooser, Deterministic) else RULE
 
 
 # -------------------------------------------------------------------- the replay
 
 
 class Replay:
-    """Series of one kind, side by side through time."""
+    """Series of one kind, side by side through time: the warm-up, then the counted periods.
+
+    Args:
+        group: the series; their histories end with the last counted period.
+        settings: how they are forecast and planned.
+        tick: called with the effort of decisions as they are made.
+        members: forecasts (S, O, J, H) that were made before, for the same horizon and recalibration.
+        judge: the same series under the settings that say what is left is worth; these by default.
+    """
 
     def __init__(
         self,
         group: Sequence[History],
         settings: Settings,
-        engine: str,
         tick: Callable[[int], None] = lambda count: None,
-        members: Floats | None = None,  # forecasts that were made before for the same horizon and recalibration
+        members: Floats | None = None,
+        judge: Replay | None = None,
     ) -> None:
-        self.group, self.settings, self.tick = group, settings, tick
-        self.engine: Any = engine if settings.run.engine == "auto" else settings.run.engine
+        self.group, self.settings, self.tick, self.judge = group, settings, tick, judge
         self.kind = group[0].case.kind
         test = settings.backtest
         self.length = test.periods + test.warmup
-        self.how_forecast = prepare(settings, config=self.kind.config)
-        self.horizon = self.how_forecast.horizon
-        self.searched = min(self.horizon, max(settings.policy.depth, self.kind.delay + 3))  # by exact rivals
+        wanted: Any = settings.run.engine
+        engine: Any = engine_for(len(group) * self.length, settings.policy.mode) if wanted == "auto" else wanted
+        self.how = Run(engine=engine, threads=settings.run.threads)
+        self.how_forecast = prepare_forecasts(settings, config=self.kind.config)
         self.skip = test.warmup  # periods that are not counted
         self.reasons: Counter[str] = Counter()
-        self.members = self._forecasts() if members is None else members  # (S, O, J, H)
+        self.members = self._forecasts() if members is None else members
 
     def _forecasts(self) -> Floats:
-        found = [self._forecast(one) for one in self.group]
-        size = min(x.shape[1] for x in found)  # error paths differ in number, and the newest come first
-        return np.stack([x[:, :size] for x in found])
+        paths = [self._forecast(history) for history in self.group]
+        size = min(x.shape[1] for x in paths)  # error paths differ in number, and the newest come first
+        return np.stack([x[:, :size] for x in paths])
 
-    def _forecast(self, one: History) -> Floats:
-        """(O, J, H) forecasts of every period, each from what came before it."""
-        cutoffs = np.arange(one.y.size - self.length - 1, one.y.size - 1, dtype=np.int64)
-        return self.how_forecast.forecasts(one.series, one.y, cutoffs, self.settings.recalibration)
+    def _forecast(self, history: History) -> Floats:
+        """Forecasts of every period, each from what came before it."""
+        cutoffs = np.arange(len(history.y) - self.length - 1, len(history.y) - 1, dtype=np.int64)
+        return self.how_forecast.forecasts(history.series, history.y, cutoffs, self.settings.recalibration)
 
+    @cached_property
     def panel(self) -> Panel:
         """The series of the group as episodes that end with their history."""
-        group, cases = self.group, [one.case for one in self.group]
-        layout = self.kind.task.layout(cases[0].state)
-        starts = np.array([layout.flatten(case.state, "state") for case in cases])
-        params_layout = self.kind.task.params_layout
-        if params_layout is None:
-            raise InputError("task", "no params", "params")
-        begin = [one.y.size - self.length for one in group]
+        group, cases, task = self.group, [history.case for history in self.group], self.kind.task
+        layout, rows = task.layout(cases[0].state), task.params_layout
+        begin = [len(history.y) - self.length for history in group]
 
         def grid(trace: Trace) -> tuple[Floats | None, Floats | None]:
+            if rows is None:
+                return None, None
             _, params, actions = panel_inputs(cases, trace, self.settings)
-            return actions, np.broadcast_to(params_layout.rows(params, "params"), (len(cases), params_layout.size))
+            return actions, np.broadcast_to(rows.rows(params, "params"), (len(cases), rows.size))
 
         return SharedPanel(
-            self.kind.task, self.kind.config, layout, starts,
+            task, self.kind.config, layout, np.array([layout.flatten(case.state, "state") for case in cases]),
             tuple(
-                Stretch("", one.series, 0, at, self.length, self.settings.season, one.y, 1.0)
-                for one, at in zip(group, begin, strict=True)
+                Stretch("", history.series, 0, at, self.length, self.settings.season, history.y, 1.0)
+                for history, at in zip(group, begin, strict=True)
             ),
-            self.members,
-            np.stack([one.y[at:] for one, at in zip(group, begin, strict=True)]),
+            self.members, np.stack([history.y[at:] for history, at in zip(group, begin, strict=True)]),
             np.zeros((len(group), self.length, 0)),  # nobody is told the future
-            tuple(one.y[:at] for one, at in zip(group, begin, strict=True)),
-            self.settings.forecaster.name,
-            grid,
-            np.array([params_layout.flatten(case.params, "params") for case in cases]),
+            tuple(history.y[:at] for history, at in zip(group, begin, strict=True)),
+            self.settings.forecaster.name, grid,
+            None if rows is None else np.array([rows.flatten(case.params, "params") for case in cases]),
         )  # fmt: skip
+
+    @cached_property
+    def relaxed(self) -> Replay:
+        """The same series without the grid of their actions and states, for rules that know none."""
+        histories = []
+        for history in self.group:
+            case, config = history.case, history.case.config.relaxed()
+            kind = dataclasses.replace(case.kind, config=config, task=config.task())
+            relaxed = Case(kind, _same_state(case.state, config), config.params(), config)
+            histories.append(History(history.series, history.y, relaxed))
+        judge = None if self.judge is None else self.judge.relaxed
+        return Replay(histories, self.settings, self.tick, self.members, judge)
 
     # ---------------------------------------------------------------- through time
 
-    def walk(self, panel: Panel, chooser: Chooser) -> Walk:
-        engine: Any = "python" if self.engine == "python" else "compiled"
+    def walk(self, chooser: Chooser) -> Walk:
+        """The warm-up and the counted periods. Rewards hold the value of what is left, as the task counts it."""
+        panel, daily = self.panel, self.kind.config.left_counts == "daily"
         count = len(panel) * effort_of(chooser)
-        # What was paid is counted, and salvage; not what the plan thought of the orders after the last period.
-        done = walk(panel, chooser, engine=engine, stuck="keep", tick=lambda: self.tick(count), left_by=panel.params)
+        done = walk(
+            panel, chooser, engine=self.how.simulator, stuck="keep", tick=lambda: self.tick(count),
+            left_by=panel.params, with_end=not daily,
+        )  # fmt: skip
         if done.stuck.any():
             i = int(np.argmax(done.stuck))
-            raise DataError(f"series {panel.series[i]}: no order is allowed, not even the fallback")
-        return done
+            raise DataError(f"series {panel.series[i]}: no {self._action} is allowed, not even the fallback")
+        return self._valued(done)
+
+    @property
+    def _action(self) -> str:
+        return str(self.settings.task.words().action)
+
+    def _valued(self, done: Walk) -> Walk:
+        """With the change of what the states are worth in every period, where the task counts it so."""
+        if self.kind.config.left_counts != "daily":
+            return done
+        judge = self if self.judge is None else self.judge
+        return dataclasses.replace(done, rewards=done.rewards + np.diff(values_of(judge.panel, done.states), axis=1))
 
     def counted_cost(self, done: Walk) -> Floats:
-        """(S,) of the counted periods, less revenue."""
+        """(S,) of the counted periods, less what was earned."""
         return np.asarray(-done.rewards[:, self.skip :].sum(axis=1))
 
     def counted_halves(self, done: Walk) -> Floats:
@@ -197,86 +239,21 @@ class Replay:
         middle = paid.shape[1] // 2
         return np.stack([paid[:, :middle].sum(axis=1), paid[:, middle:].sum(axis=1)], axis=1)
 
-    def track(self, panel: Panel, done: Walk) -> dict[str, Floats]:
-        """The columns of a `Track`, (S, T) of the counted periods."""
-        parts = parts_of(panel, done)
-        parts["cost"][:, -1] -= self._left(panel, done.states[:, -1])
-        parts |= self._money(done.states[:, :-1], parts["order"], parts["demand"])
-        return {k: v[:, self.skip :] for k, v in parts.items()}
-
-    def _money(self, states: Floats, order: Floats, demand: Floats) -> dict[str, Floats]:
-        """(S, T) parts of the cost, which add up to it but for the value of what is left at the end; and the stock
-        that is paid for (a task that merges arrivals counts what comes next as stock)."""
-
-        def of(name: str) -> Floats:
-            return np.array([[getattr(one.case.params, name)] for one in self.group])
-
-        available = states[:, :, 0] + (states[:, :, 1] if self.kind.delay > 0 else order)
-        sold = np.minimum(available, demand)
-        return {
-            "stock": of("keep") * np.maximum(available - sold, 0.0),
-            "holding": of("holding") * (available - sold),
-            "shortage": of("shortage") * (demand - sold),
-            "ordering": of("unit_cost") * order + of("fixed_cost") * (order > 0.0),
-        }
-
-    def _left(self, panel: Panel, last: Floats) -> Floats:
-        """(S,) what is left at the end is worth."""
-        terminal, layout = panel.task.terminal, panel.layout
-        if terminal is None:
-            return np.zeros(len(panel))
-        return np.array(
-            [terminal(layout.build(row), one.case.params) for row, one in zip(last.tolist(), self.group, strict=True)]
-        )
-
-    def hindsight(self, panel: Panel, begins: Floats) -> dict[str, Floats]:
-        """The cheapest way through the counted periods from any of the states (S, P, n) that policies had then."""
-        count, periods = len(panel), panel.decisions - self.skip
-        states = np.zeros((count, periods + 1, panel.layout.size))
-        actions, known, why = np.zeros((count, periods)), np.zeros(count), Counter[str]()
-        for n, one in enumerate(self.group):
-            starts = [panel.layout.build(row) for row in np.unique(begins[n], axis=0).tolist()]
-            demand = panel.realised[n, self.skip :]
-            best = foreseen(
-                panel.task, one.case.params, demand, starts, free=self.free, sizes=self.kind.config.order_sizes
-            )
-            if isinstance(best, str):
-                why[best] += 1
-                continue
-            known[n], actions[n] = 1.0, best.actions
-            states[n] = [panel.layout.flatten(s, "state") for s in best.states]
-        zero = np.zeros(count, np.int64)
-        done = Walk(actions, actions, states, zero, zero, zero, zero, zero, known == 0.0, {}, {})
-        late = dataclasses.replace(panel, realised=panel.realised[:, self.skip :])
-        parts = parts_of(late, done)
-        parts["cost"][:, -1] -= self._left(panel, states[:, -1])
-        parts |= self._money(states[:, :-1], parts["order"], parts["demand"])
-        out = {f"hindsight/{k}": v for k, v in parts.items()}
-        return {**out, "hindsight known": known, **{f"unknown {k}": np.array([float(v)]) for k, v in why.items()}}
-
-    def _count(self, t: int, panel: DecisionPanel) -> None:
-        gone = panel.outcome != Outcome.RELEASED.value
-        self.reasons.update(panel.cause[i].value for i in np.flatnonzero(gone).tolist())
+    def track(self, done: Walk) -> Arrays:
+        """Reward and parts of the task, (S, T) of the counted periods."""
+        parts = {"reward": done.rewards, **parts_of(self.panel, done)}
+        return {name: values[:, self.skip :] for name, values in parts.items()}
 
     # ---------------------------------------------------------------- who decides
 
-    @property
-    def free(self) -> bool:
-        """Whether rules may order what they like, because the table of orders follows the forecast."""
-        sizes = self.settings.actions
-        return sizes.multiples is not None or sizes.lots > 0
-
-    @property
-    def how(self) -> Run:
-        return Run(engine=self.engine, threads=self.settings.run.threads)
-
-    def policy(self, panel: Panel) -> Chooser:
+    def policy(self) -> Chooser:
+        """What `decide` would have sent."""
         s = self.settings
         gate = dataclasses.replace(s.gate, max_trace_age_s=None)  # forecasts are fresh here by construction
         if gate.is_empty:
             gate = dataclasses.replace(gate, certificate=True)
         return Certified(
-            panel.task, self.kind.policy, proof=s.proof, how=self.how, gate=gate, keep=self._count, law=self._law,
+            self.panel.task, self.kind.policy, proof=s.proof, how=self.how, gate=gate, keep=self._count, law=self._law,
             calibration=s.calibration,
         )  # fmt: skip
 
@@ -285,16 +262,133 @@ class Replay:
         params = None if layout is None or seen.params is None else layout.columns(seen.params)
         return self.kind.config.planned_trace(seen.trace, params, self.settings.policy, self.settings.actions)  # type: ignore[no-any-return]
 
-    def classics(self, panel: Panel) -> dict[str, Entry]:
-        """Rules by name, each with its knobs."""
-        step = self.settings.actions.round_to
-        found = [
-            *practitioners(panel, Budget(depth=self.searched), how=self.how),
-            *ordering_rules(panel, free=self.free, round_to=step, how=self.how),
-            # At risk 0 only the mean counts.
-            Entry("greedy", "classic", lambda: Deterministic(
-                panel.task, DelayAwareGreedy(delay=self.kind.delay, risk=0.0), how=self.how
-            )),
-        ]  # fmt: skip
-        by_name = {entry.name: entry for entry in found}
-        return {name: by_name[name] for name in CLASSICS}
+    def _count(self, t: int, panel: DecisionPanel) -> None:
+        gone = panel.outcome != Outcome.RELEASED.value
+        self.reasons.update(panel.cause[i].value for i in np.flatnonzero(gone).tolist())
+
+    @property
+    def free(self) -> bool:
+        """Whether rules may take what they like, because the table of actions follows the forecast."""
+        sizes = self.settings.actions
+        return sizes.multiples is not None or sizes.lots > 0
+
+    @cached_property
+    def rules(self) -> dict[str, Entry]:
+        """What would be used instead, by name, in the order of a table."""
+        horizon, depth = self.members.shape[3], max(self.settings.policy.depth, self.kind.delay + 3)
+        found = opponents(
+            self.panel, min(horizon, depth), free=self.free, round_to=self.settings.actions.round_to, how=self.how
+        )
+        return {entry.name: entry for entry in found}
+
+    def prepare(self) -> None:
+        """Makes what several walks share, before they run side by side."""
+        _ = self.panel
+        if any(entry.relaxed for entry in self.rules.values()):
+            _ = self.relaxed.panel
+
+    def walk_rule(self, name: str, knobs: Sequence[dict[str, Any]] | None = None) -> tuple[Replay, Walk]:
+        """A rule through time as it is, or with `knobs` for each series; and the replay in which it walked."""
+        entry = self.rules[name]
+        replay = self.relaxed if entry.relaxed else self
+        return replay, replay.walk(entry.make() if knobs is None else entry.chooser(knobs))
+
+    # ---------------------------------------------------------------- hindsight
+
+    def hindsight(self, begins: Floats) -> Arrays:
+        """The best way through the counted periods from any of the states (S, P, n) that policies had then; "hindsight
+        known" says of which series there is one, "unknown ..." why not."""
+        count, periods = len(self.group), self.length - self.skip
+        panel = dataclasses.replace(
+            self.panel, members=self.panel.members[:, self.skip :], realised=self.panel.realised[:, self.skip :],
+            future=self.panel.future[:, self.skip :],
+            history=tuple(self.panel.past(n, self.skip) for n in range(count)),
+        )  # fmt: skip
+        plans = self._best_plans(panel, begins)
+        states, known = np.zeros((count, periods + 1, panel.layout.size)), np.zeros(count)
+        actions, rewards, why = np.full((count, periods), np.nan), np.zeros((count, periods)), Counter[str]()
+        for n, plan in enumerate(plans):
+            if isinstance(plan, str):
+                why[plan] += 1
+                continue
+            known[n], actions[n] = 1.0, plan.actions
+            states[n] = [panel.layout.flatten(s, "state") for s in plan.states]
+            rewards[n] = _rewards(panel, n, plan, self.group[n].case.params)
+            if self.kind.config.left_counts != "daily" and (terminal := panel.task.terminal) is not None:
+                rewards[n, -1] += float(terminal(plan.states[-1], self.group[n].case.params))
+        zero = np.zeros(count, np.int64)
+        done = Walk(rewards, actions, states, zero, zero, zero, zero, zero, known == 0.0, {}, {})
+        done = self._valued(done)
+        found = {
+            f"hindsight/{name}": values for name, values in {"reward": done.rewards, **parts_of(panel, done)}.items()
+        }
+        return {**found, "hindsight known": known, **{f"unknown {k}": np.array([float(v)]) for k, v in why.items()}}
+
+    def _best_plans(self, panel: Panel, begins: Floats) -> list[Foreseen | str]:
+        """Of every series, or why there is none."""
+        plans: list[Foreseen | str | None] = []
+        for n, history in enumerate(self.group):
+            starts = [panel.layout.build(row) for row in np.unique(begins[n], axis=0).tolist()]
+            case = history.case
+            plans.append(case.config.hindsight(case.params, panel.realised[n], starts, free=self.free))
+        if None not in plans:
+            return plans  # type: ignore[return-value]
+        if self.judge is not None:  # what is left would be worth something else in the search than in the table
+            return ["the settings beside count what is left; `ucsearch backtest` of these alone shows it"] * len(plans)
+        return self._searched(dataclasses.replace(panel, starts=begins[:, 0]))
+
+    def _searched(self, panel: Panel) -> list[Foreseen | str]:
+        """By one exact search over the counted periods, from where the policy stood when they began."""
+        actions, params = panel.grids(panel.trace(panel.decisions - 1))
+        known = Trace.from_members(panel.realised[:, None], model="hindsight")
+        search = Exact(depth=panel.decisions, risk=0.0, node_budget=_HINDSIGHT_NODES)
+        plan = search_panel(
+            panel.task, panel.layout.columns(panel.starts), known, search, params=params, actions=actions,
+            threads=self.how.threads, engine=self.how.engine,
+        )  # fmt: skip
+        plans: list[Foreseen | str] = []
+        for n in range(len(panel)):
+            if plan[n].status.name != "PROVED":
+                plans.append(f"the best plan could not be proved within {_HINDSIGHT_NODES:,} nodes")
+                continue
+            p = self.group[n].case.params
+            states = [panel.layout.build(panel.starts[n].tolist())]
+            for t, action in enumerate(plan[n].path):
+                states.append(panel.task.step_at(states[-1], action, _outcome(panel, n, t), t, p))
+            plans.append(Foreseen(0, np.array(plan[n].path), states, float("nan")))
+        return plans
+
+
+def _outcome(panel: Panel, n: int, t: int) -> Any:
+    y = panel.realised[n, t].tolist()
+    return y if panel.task.outcome is None else panel.task.outcome(*y)
+
+
+def _rewards(panel: Panel, n: int, plan: Foreseen, p: Any) -> list[float]:
+    steps = zip(plan.states, plan.actions.tolist(), strict=False)
+    return [float(panel.task.reward_at(s, a, _outcome(panel, n, t), t, p)) for t, (s, a) in enumerate(steps)]
+
+
+def _same_state(state: Any, config: Any) -> Any:
+    """The state of the same fields under another record of parameters."""
+    made = config.state(**{name: getattr(state, name) for name in state_columns(config).required})
+    return made._replace(**{name: getattr(state, name) for name in made._fields if hasattr(state, name)})
+
+
+def values_of(panel: Panel, states: Floats) -> Floats:
+    """(N, T) what states (N, T, n) are worth, all with the parameters that go with the last forecast: with one price
+    for every period, changes of it add up to the value at the end less the value at the beginning."""
+    terminal, rows = panel.task.terminal, panel.task.params_layout
+    if terminal is None:
+        return np.zeros(states.shape[:2])
+    given: list[Any] = [None] * len(states)
+    if rows is not None:
+        _, params = panel.grids(panel.trace(panel.decisions - 1))
+        own = np.broadcast_to(np.asarray(params), (len(states), rows.size))
+        given = [rows.build(row.tolist()) for row in own]
+    return np.array(
+        [
+            [float(terminal(panel.layout.build(row), p)) for row in several.tolist()]
+            for several, p in zip(states, given, strict=True)
+        ]
+    )

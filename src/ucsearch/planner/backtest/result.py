@@ -1,8 +1,7 @@
-"""What a backtest found: costs by part, service, and what the policy saves against every rule, with intervals."""
+"""What a backtest found: cost or profit by part, service, and what the policy gains on every rule, with intervals."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,71 +24,82 @@ POLICY, HINDSIGHT = "policy", "hindsight"
 TUNED = ", tuned"
 GIVEN = "settings as given"  # beside a tuned policy: what it was before
 _DRAWS = 20_000_000  # numbers drawn for one interval at most
+_FEW = 5  # series below which seasons are the unit of an interval, where every period has its own account
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """What one policy did: (S, T) series by counted period, in units and currency."""
+    """What one policy did: (S, T) series by counted period."""
 
-    cost: Floats  # holding, shortage and ordering, salvage of the last period deducted
-    revenue: Floats
-    demand: Floats
-    served: Floats  # from stock, in the period it was asked for
-    stock: Floats  # at the end of the period, not below 0
-    order: Floats
-    holding: Floats  # parts of the cost, salvage not deducted
-    shortage: Floats
-    ordering: Floats  # units and orders
+    reward: Floats  # currency; costs are below 0. The value of what is left is part of it
+    parts: dict[str, Floats]  # the task's own, by name
 
     @property
     def net(self) -> Floats:
         """(S,) what each series cost, less what it earned."""
-        return np.asarray((self.cost - self.revenue).sum(axis=1))
-
-    def figures(self) -> dict[str, float]:
-        """The totals a planner looks at."""
-        asked = self.demand.sum()
-        return {
-            "cost": float(self.cost.sum()),
-            "holding_cost": float(self.holding.sum()),
-            "shortage_cost": float(self.shortage.sum()),
-            "ordering_cost": float(self.ordering.sum()),
-            "revenue": float(self.revenue.sum()),
-            "fill_rate": float(self.served.sum() / asked) if asked > 0.0 else math.nan,
-            "service_level": float((self.served >= self.demand).mean()),
-            "average_stock": float(self.stock.sum(axis=0).mean()),
-            "orders": float((self.order > 0.0).sum()),
-            "ordered": float(self.order.sum()),
-        }
+        return np.asarray(-self.reward.sum(axis=1))
 
     def of(self, i: int) -> Track:
         """One series of it."""
-        return Track(*(getattr(self, f.name)[i : i + 1] for f in dataclasses.fields(self)))
+        return Track(self.reward[i : i + 1], {name: values[i : i + 1] for name, values in self.parts.items()})
+
+    def figures(self, task: Any) -> dict[str, float]:
+        """The totals a planner looks at, by a name for files: cost or profit, parts of the cost, what is earned
+        besides, shares such as the fill rate, means and sums."""
+        words, parts = task.words(), self.parts
+        earned = parts[words.income] if words.income in parts else np.zeros(1)
+        figures = {"cost" if task.form == "cost" else "profit": float(self._total(task, earned).sum())}
+        figures |= {f"{part}_cost": float(parts[part].sum()) for part in words.money if part in parts}
+        if words.income in parts:
+            figures[words.income] = float(earned.sum())
+        for name, (part, whole, _) in words.shares.items():
+            if part in parts:
+                size = parts[whole].sum() if whole else parts[part].size
+                figures[name.replace(" ", "_")] = float(parts[part].sum() / size) if size > 0.0 else math.nan
+        # Of all series together, averaged over periods.
+        means = {_key(name): float(parts[p].sum(axis=0).mean()) for p, (name, _) in words.means.items() if p in parts}
+        return (
+            figures | means | {_key(name): float(parts[p].sum()) for p, (name, _) in words.sums.items() if p in parts}
+        )
+
+    def _total(self, task: Any, earned: Floats) -> Floats:
+        return earned - self.reward if task.form == "cost" else self.reward
+
+
+def _key(name: str) -> str:
+    return name.replace(" ", "_")
 
 
 @dataclass(frozen=True)
 class Against:
-    """How much less the policy cost than somebody else, paired by series; below 0 it cost more."""
+    """How much better the policy did than somebody else, paired by series or season; below 0 it did worse."""
 
     name: str
-    series: int
+    count: int  # series, or seasons
     share: float  # of the other's total
     low: float  # 95 % interval of the share; infinite with too few series
     high: float
-    money: Bounds  # per series, currency
-    delta: Bounds | None  # scale-free, every series counting alike; None where revenue makes costs negative
+    money: Bounds  # per series or season, currency
+    delta: Bounds | None  # scale-free, every series counting alike; None where somebody earned
 
     @property
     def ends(self) -> Interval:
-        """The share with its interval: whether that has both ends, and on which side of 0 it lies."""
-        return Interval(self.share, self.low, self.high)
+        """The money with its interval: whether that has both ends, and on which side of 0 it lies."""
+        return Interval(self.money.mean, self.money.lower, self.money.upper)
 
     def text(self) -> str:
+        """In per cent of the other's total."""
         if not math.isfinite(self.share):
             return ""
         if not self.ends.is_known:
             return f"{100.0 * self.share:+.1f} %"
         return f"{100.0 * self.share:+.1f} % [{100.0 * self.low:+.1f}, {100.0 * self.high:+.1f}]"
+
+    def money_text(self) -> str:
+        """In currency per series or season."""
+        if not self.ends.is_known:
+            return f"{self.money.mean:+,.2f}"
+        return f"{self.money.mean:+,.2f} [{self.money.lower:+,.2f}, {self.money.upper:+,.2f}]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,88 +121,160 @@ class BacktestResult:
         return 1.0 - self.released > self.settings.run.max_fallback_share
 
     @property
-    def classics(self) -> tuple[str, ...]:
+    def rules(self) -> tuple[str, ...]:
         return tuple(n for n in self.tracks if n not in (POLICY, HINDSIGHT, GIVEN))
 
+    @property
+    def money(self) -> str:
+        return self.settings.currency or "currency"
+
+    @property
+    def word(self) -> str:
+        return "cost" if self.settings.task.form == "cost" else "profit"
+
+    @property
+    def unit(self) -> str:
+        """What an interval is over: series; of few series seasons, where what is left counts in every period."""
+        daily = self.settings.task.left_counts == "daily"
+        return "season" if daily and len(self.series) < _FEW else "series"
+
+    @property
+    def units(self) -> str:
+        return "series" if self.unit == "series" else f"{self.unit}s"
+
+    @property
+    def in_shares(self) -> bool:
+        """Whether differences are shown in per cent of the other's cost, not in currency."""
+        return self.word == "cost" and self.unit == "series"
+
+    def figures(self, name: str) -> dict[str, float]:
+        """A policy's totals, by name."""
+        return self.tracks[name].figures(self.settings.task)
+
+    def total(self, name: str) -> float:
+        """What the policy cost or earned, all in all."""
+        paid = math.fsum(self.tracks[name].reward.ravel().tolist())
+        return -paid if self.word == "cost" else paid
+
+    def _by_unit(self, name: str) -> Floats:
+        """(N,) reward of each series or season."""
+        reward = self.tracks[name].reward
+        if self.unit == "series":
+            return np.asarray(reward.sum(axis=1))
+        season = max(1, self.settings.season)
+        count = reward.shape[1] // season
+        return np.asarray(reward[:, : count * season].reshape(len(reward), count, season).sum(axis=2).ravel())
+
     def against(self, name: str) -> Against:
-        own, other = self.tracks[POLICY].net, self.tracks[name].net
-        count = len(own)
+        """The policy beside another one."""
+        own, other = self._by_unit(POLICY), self._by_unit(name)
+        count, seed = len(own), self.settings.backtest.seed
         draws = next((r for r in (RESAMPLES, 999) if r * count <= _DRAWS), 199)
-        seed = self.settings.backtest.seed
-        money = bounds((other - own).tolist(), bootstrap_key(seed, "backtest"), resamples=draws)
-        size = abs(float(other.mean()))
+        money = bounds((own - other).tolist(), bootstrap_key(seed, "backtest"), resamples=draws)
+        size = abs(float(other.mean())) if count else 0.0
         delta = None
-        if (own >= 0.0).all() and (other >= 0.0).all():
-            values = [scale_free_delta(a, b, "cost") for a, b in zip(own.tolist(), other.tolist(), strict=True)]
+        if (own <= 0.0).all() and (other <= 0.0).all():
+            values = [scale_free_delta(-a, -b, "cost") for a, b in zip(own.tolist(), other.tolist(), strict=True)]
             delta = bounds(values, bootstrap_key(seed, "backtest delta"), resamples=draws)
         scaled = [x / size if size > 0.0 else math.nan for x in (money.mean, money.lower, money.upper)]
         return Against(name, count, scaled[0], scaled[1], scaled[2], money, delta)
 
     def hardest(self) -> str | None:
-        """The strongest rule: the one that cost least on the periods before, where rules were tuned. Where none was,
-        the one that cost least in the counted periods."""
-        known = [n for n in self.classics if n in self.spent]
+        """The strongest rule: the one that did best on the periods before, where rules were tuned. Where none was,
+        the one that did best in the counted periods."""
+        known = [n for n in self.rules if n in self.spent]
         if known:
             return min(known, key=lambda n: (self.spent[n], n))
-        return min(self.classics, key=lambda n: (float(self.tracks[n].net.sum()), n), default=None)
+        return min(self.rules, key=lambda n: (float(self.tracks[n].net.sum()), n), default=None)
 
     def headline(self) -> str:
         """The policy against the strongest rule, in money and per cent, never without the interval."""
         best = self.hardest()
         if best is None:
             return ""
-        found, money = self.against(best), self.settings.currency or "currency"
+        against, cost = self.against(best), self.word == "cost"
         chosen = "chosen on the periods before" if best in self.spent else "chosen on these periods"
         rival = f"the strongest rule, {best} ({chosen})"
-        saved = f"{abs(found.money.mean * found.series):,.0f} {money}"
-        change = f"{100.0 * abs(found.share):.1f} %" if math.isfinite(found.share) else ""
-        if not found.ends.is_known:
-            why = f", at least {LEAST} are needed" if found.series < LEAST else " are too few, they differ too much"
-            few = f"no interval: {found.series} series{why}"
-            return f"policy against {rival}: {found.text() or 'equal'} ({few})"
-        ends = f"[{100.0 * found.low:+.1f}, {100.0 * found.high:+.1f}] % saved"
-        interval = f"{ends}, 95 % interval over {found.series} series"
-        if found.ends.side > 0:
-            return f"the policy saves {saved}, {change} of what {rival} costs: {interval}"
-        if found.ends.side < 0:
-            return f"a simple rule is cheaper: the policy costs {saved} or {change} more than {rival}; {interval}"
-        level = "a simple rule does as well, as far as these series can tell"
-        return f"{level}: {rival}; {100.0 * found.share:+.1f} % {interval}"
+        units = self.units
+        amount = f"{abs(against.money.mean * against.count):,.0f} {self.money}"
+        change = f"{100.0 * abs(against.share):.1f} %" if math.isfinite(against.share) else ""
+        text = against.text() if self.in_shares else f"{against.money_text()} {self.money} per {self.unit}"
+        if not against.ends.is_known:
+            why = f", at least {LEAST} are needed" if against.count < LEAST else " are too few, they differ too much"
+            few = f"no interval: {against.count} {units}{why}"
+            return f"policy against {rival}: {text or 'equal'} ({few})"
+        interval = f"{self._interval(against)}, 95 % interval over {against.count} {units}"
+        if against.ends.side > 0 and cost:
+            return f"the policy saves {amount}, {change} of what {rival} costs: {interval}"
+        if against.ends.side > 0:
+            more = f", {change}," if change else ""
+            return f"the policy earns {amount}{more} more than {rival}: {interval}"
+        if against.ends.side < 0 and cost:
+            return f"a simple rule is cheaper: the policy costs {amount} or {change} more than {rival}; {interval}"
+        if against.ends.side < 0:
+            return f"a simple rule earns more: the policy earns {amount} less than {rival}; {interval}"
+        level = f"a simple rule does as well, as far as these {units} can tell"
+        middle = f"{100.0 * against.share:+.1f} %" if self.in_shares else f"{against.money.mean:+,.2f}"
+        return f"{level}: {rival}; {middle} {interval}"
+
+    def _interval(self, against: Against) -> str:
+        if self.in_shares:
+            return f"[{100.0 * against.low:+.1f}, {100.0 * against.high:+.1f}] % saved"
+        return f"[{against.money.lower:+,.2f}, {against.money.upper:+,.2f}] {self.money} per {self.unit}"
+
+    # ---------------------------------------------------------------- tables
+
+    def columns(self) -> list[tuple[str, str, str]]:
+        """Key, name and unit of the figures that a table shows, in its order: parts of the cost, shares, means, sums.
+        What nothing came of, such as a cost that is 0 in the settings, is left out."""
+        words = self.settings.task.words(self.settings.units, self.settings.currency)
+        wanted = [(f"{part}_cost", name, "") for part, name in words.money.items()]
+        wanted += [(_key(name), name, "%") for name in words.shares]
+        wanted += [(_key(name), name, unit) for name, unit in (*words.means.values(), *words.sums.values())]
+        every = [track.figures(self.settings.task) for track in self.tracks.values()]
+        return [c for c in wanted if any(f.get(c[0], 0.0) for f in every)]
 
     def text(self) -> str:
         """Tables in the user's units and currency."""
-        s = self.settings
-        count, periods = next(iter(self.tracks.values())).cost.shape
-        money = s.currency or "currency"
-        with_revenue = any(t.revenue.any() for t in self.tracks.values())
-        head = ["", f"cost [{money}]", "holding", "shortage", "ordering", "policy saves", "fill rate", "service level",
-                f"stock [{s.units}]", "orders"]  # fmt: skip
-        if with_revenue:
-            head.insert(2, f"profit [{money}]")
+        s, columns = self.settings, self.columns()
+        count, periods = self.tracks[POLICY].reward.shape
+        ahead = "policy saves" if self.in_shares else f"policy better by, per {self.unit}"
+        costs = sum(key.endswith("_cost") for key, _, _ in columns)
+        names = [f"{name} [{unit}]" if unit and unit != "%" else name for _, name, unit in columns]
+        head = ["", f"{self.word} [{self.money}]", *names[:costs], ahead, *names[costs:]]
+        if self.earns:
+            head.insert(2, f"profit [{self.money}]")
         rows = [head]
-        for name, track in self.tracks.items():
-            f = track.figures()
-            row = [
-                name, f"{f['cost']:,.2f}", f"{f['holding_cost']:,.2f}", f"{f['shortage_cost']:,.2f}",
-                f"{f['ordering_cost']:,.2f}", "" if name == POLICY else self.against(name).text(),
-                f"{100.0 * f['fill_rate']:.1f} %", f"{100.0 * f['service_level']:.1f} %", f"{f['average_stock']:,.1f}",
-                f"{f['orders']:,.0f}",
-            ]  # fmt: skip
-            if with_revenue:
-                row.insert(2, f"{f['revenue'] - f['cost']:,.2f}")
+        for name in self.tracks:
+            figures = self.figures(name)
+            against = None if name == POLICY else self.against(name)
+            told = "" if against is None else against.text() if self.in_shares else against.money_text()
+            cells = [_cell(figures.get(key, math.nan), key, unit) for key, _, unit in columns]
+            row = [name, f"{figures[self.word]:,.2f}", *cells[:costs], told, *cells[costs:]]
+            if self.earns:
+                row.insert(2, f"{-float(self.tracks[name].net.sum()):,.2f}")
             rows.append(row)
         title = f"{count} series over {periods} periods of {one_period(s.period)}; "
         title += f"{100.0 * self.released:.1f} % of the policy's "
         why = ", ".join(f"{name} {count:,} times" for name, count in self.reasons.items())
         title += "decisions were released, the rest fell back" + (f" ({why})" if why else "")
         lines = [title, self.headline(), "", *_aligned(rows), ""]
-        lines.append("policy saves: share of the other's cost, with its 95 % interval over series; - is a loss")
+        if self.in_shares:
+            lines.append("policy saves: share of the other's cost, with its 95 % interval over series; - is a loss")
+        else:
+            lines.append(f"policy better by: with its 95 % interval over {self.units}; - is a loss")
         if self.knobs:
             lines.append(f"tuned on the {self.earlier} periods before:")
-            lines += [f"  {name}: {one.text()}, of {one.tries} settings" for name, one in self.knobs.items()]
+            lines += [f"  {name}: {chosen.text()}, of {chosen.tries} settings" for name, chosen in self.knobs.items()]
         if self.no_hindsight:
             lines.append(f"no hindsight: {self.no_hindsight}")
         return "\n".join([*lines, *self.notes])
+
+    @property
+    def earns(self) -> bool:
+        """Whether costs stand beside what was sold for."""
+        income = self.settings.task.words().income
+        return any(track.parts[income].any() for track in self.tracks.values() if income in track.parts)
 
     def evidence(self) -> dict[str, Any]:
         """Everything of the tables, and intervals in full, as plain values."""
@@ -209,29 +291,39 @@ class BacktestResult:
                 a = self.against(name)
                 rivals[name] = {
                     "share": plain(a.share), "lower": plain(a.low), "upper": plain(a.high),
-                    "money_per_series": told(a.money), "scale_free": told(a.delta),
+                    f"money_per_{self.unit}": told(a.money), "scale_free": told(a.delta),
                 }  # fmt: skip
         return {
-            "series": list(self.series), "periods": self.tracks[POLICY].cost.shape[1], "released": self.released,
+            "series": list(self.series), "periods": self.tracks[POLICY].reward.shape[1], "released": self.released,
             "headline": self.headline(), "hardest": self.hardest(), "policy_saves": rivals,
-            "figures": {n: {k: plain(v) for k, v in t.figures().items()} for n, t in self.tracks.items()},
-            "tuned": {n: one.plain() for n, one in self.knobs.items()}, "cost_before": self.spent,
+            "figures": {n: {k: plain(v) for k, v in self.figures(n).items()} for n in self.tracks},
+            "tuned": {n: chosen.plain() for n, chosen in self.knobs.items()}, "cost_before": self.spent,
             "tuned_on_periods": self.earlier,
             "no_hindsight": self.no_hindsight, "notes": list(self.notes),
         }  # fmt: skip
 
     def write(self, path: str | Path) -> int:
         """One row per series and policy."""
-        names = list(next(iter(self.tracks.values())).figures())
+        names = list(self.figures(POLICY))
 
         def rows() -> Iterator[Sequence[Any]]:
             for i, series in enumerate(self.series):
                 for policy, track in self.tracks.items():
-                    figures = track.of(i).figures()
-                    yield [series, policy, *(figures[n] for n in names)]
+                    figures = track.of(i).figures(self.settings.task)
+                    yield [series, policy, *(figures.get(n) for n in names)]
 
         columns = {"series": str, "policy": str, **dict.fromkeys(names, float)}
         return write_table(path, columns, rows, for_people=True)
+
+
+def _cell(value: float, key: str, unit: str) -> str:
+    if math.isnan(value):
+        return ""
+    if key.endswith("_cost"):
+        return f"{value:,.2f}"
+    if unit == "%":
+        return f"{100.0 * value:.1f} %"
+    return f"{value:,.0f}" if key == "orders" else f"{value:,.1f}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -10,30 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.task import Task
+from ucsearch.tasks.base import Foreseen
 from ucsearch.tasks.checks import NO_LIMIT
 from ucsearch.tasks.inventory import rules
 
-__all__ = ["Foreseen", "foreseen"]
+__all__ = ["foreseen"]
 
 Floats = NDArray[np.float64]
 _STATES = 200_000  # levels of stock beyond which no figure is given
 _DECIMALS = 6  # of the finest lattice
 _SAME = 1e-12  # relative; a dearer plan by less is the same
-
-
-class Foreseen(NamedTuple):
-    """The best plan from the best of the starts."""
-
-    start: int  # which of them
-    actions: Floats  # (T,) as the task takes them
-    states: list[Any]  # (T + 1,)
-    cost: float  # currency, less revenue and the value of what is left
 
 
 def foreseen(

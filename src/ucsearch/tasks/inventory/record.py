@@ -21,7 +21,7 @@ from ucsearch.errors import InputError
 from ucsearch.formatting import Labelled, figure
 from ucsearch.policies import Policy
 from ucsearch.task import Continuation, Task
-from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, Sent
+from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Foreseen, Limit, Sent
 from ucsearch.tasks.checks import (
     NO_LIMIT,
     ascending,
@@ -36,6 +36,8 @@ from ucsearch.tasks.checks import (
 )
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
 from ucsearch.tasks.inventory.bound import bound, prepare
+from ucsearch.tasks.inventory.candidates import refined_plans, ways_to_plan
+from ucsearch.tasks.inventory.foresight import foreseen
 from ucsearch.tasks.inventory.notes import notes_of
 from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
 from ucsearch.tasks.inventory.sizes import (
@@ -52,7 +54,7 @@ from ucsearch.tasks.inventory.sizes import (
     scaled_columns,
 )
 from ucsearch.tasks.inventory.switches import OrderPair, Switches, general_situation
-from ucsearch.tasks.words import Words
+from ucsearch.tasks.words import SERVICE, Words
 from ucsearch.trace import Trace
 
 __all__ = [
@@ -81,6 +83,7 @@ class LeadTimeInventory(Switches):
 
     form: ClassVar[Literal["cost", "reward"]] = "cost"
     places_orders: ClassVar[bool] = True
+    left_counts: ClassVar[Literal["daily", "at the end"]] = "at the end"
 
     lead_time: int = 2  # periods, 0..12; 0: the order arrives before this period's demand
     order_sizes: Sequence[float] = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)  # units, or levels
@@ -358,29 +361,40 @@ class LeadTimeInventory(Switches):
         return {"fill_rate": np.where(asked > 0.0, served / np.where(asked > 0.0, asked, 1.0), 1.0)}
 
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
-        """Currency: cost (holding, shortage, ordering) and revenue; units: demand, served from stock in its own period,
-        stock left (not below 0), ordered."""
+        """Currency: holding, shortage and ordering costs, revenue; units: demand, served from stock in its own period,
+        stock that is left and paid for (not below 0), ordered; whether demand was served in full, and whether there was
+        an order."""
         if self.is_general:
             return self.general_parts(s, a, y, p)
-        task, quantity = self.task(), float(rules.ordered(s, a, p))
+        task, quantity, demand = self.task(), float(rules.ordered(s, a, p)), float(y)
+        available = s.on_hand + (s.pipeline[0] if p.lead_time > 0.0 else quantity)
+        sold, served = min(available, demand), min(max(available, 0.0), demand)
         cost = -float(task.reward(s, a, y, p._replace(price=0.0)))
-        arrived = s.pipeline[0] if p.lead_time > 0.0 else quantity
         return {
-            "cost": cost,
+            "holding": p.holding * (available - sold),
+            "shortage": p.shortage * (demand - sold),
+            "ordering": p.unit_cost * quantity + p.fixed_cost * (quantity > 0.0),
             "revenue": float(task.reward(s, a, y, p)) + cost,
-            "demand": float(y),
-            "served": min(max(s.on_hand + arrived, 0.0), float(y)),
-            "stock": max(float(task.step(s, a, y, p).on_hand), 0.0),
+            "demand": demand,
+            "served": served,
+            "in_full": float(served >= demand),
+            "stock": p.keep * max(available - sold, 0.0),
             "order": quantity,
+            "orders": float(quantity > 0.0),
         }
 
     # ---------------------------------------------------------------- for people
 
     def words(self, units: str = "", currency: str = "") -> Words:
         """What outcomes, actions, state fields and parts are called."""
+        more = {} if self.shelf_life is None else {"waste": ("discarded", units)}
+        paid = {} if self.shelf_life is None else {"disposal": "disposal"}
+        if self.has_two_suppliers:
+            more["expedited"] = ("expedited", units)
         return Words(
             "demand", units, "order", units, {"on_hand": ("stock", units), "pipeline": ("on order", units)},
-            {} if self.shelf_life is None else {"waste": ("discarded", units)},
+            {"orders": ("orders", ""), "order": ("ordered", units)} | more, {"stock": ("average stock", units)},
+            {"holding": "holding", "shortage": "shortage", "ordering": "ordering"} | paid, SERVICE, "revenue",
         )  # fmt: skip
 
     def situation(self, s: Any, p: Any, units: str, currency: str) -> str:
@@ -491,6 +505,33 @@ class LeadTimeInventory(Switches):
             return trace
         fitted = self.lots(trace, params, max(sizes.lots, 1), sizes.round_to, fitted=sizes.lots > 0)
         return trace.on_lattice(fitted.unit, sizes.points)
+
+    def opening(self, past: Floats) -> Any:
+        """A mean period's demand in stock and in every open order; the warm-up takes it from there."""
+        return self.at_level(float(np.ceil(past.mean())))
+
+    def idle_knobs(self, params: Sequence[Any]) -> frozenset[str]:
+        """Batches are for fixed costs."""
+        return frozenset() if any(p.fixed_cost > 0.0 for p in params) else frozenset({"eoq", "shortage", "batch"})
+
+    def hindsight(self, p: Any, outcomes: Floats, starts: Sequence[Any], *, free: bool) -> Foreseen | str:
+        """By the exact programme of `foresight`."""
+        if self.is_general:
+            return "the programme knows no calendar, shelf life, penalty for missed demand or second supplier"
+        return foreseen(self.task(), p, outcomes, starts, free=free, sizes=self.order_sizes)
+
+    def charged(self, p: Any, times: float) -> tuple[Any, Any]:
+        """With another shortage cost, as a multiple of the holding cost."""
+        cost = times * p.holding
+        return dataclasses.replace(self, shortage=cost), p._replace(shortage=cost)
+
+    def candidates(self, settings: Any) -> list[tuple[str, Changes]]:
+        """Closed loop, fixed plans over the members and on the mean."""
+        return ways_to_plan(settings)
+
+    def refinements(self, settings: Any, changed: Changes) -> list[tuple[str, Changes]]:
+        """Depth, order sizes, recalibration, risk."""
+        return refined_plans(settings)
 
     def fit(self) -> Fit:
         """The mean of a series becomes the middle of the order sizes, and so do stock and open orders at first."""

@@ -353,15 +353,16 @@ class Switches(OnSeries):
         missed, left = min(short, demand), sum(found[1:-1])
         revenue = p.price * (demand + owed - short)
         parts = {
-            "cost": revenue - float(self.task().reward(s, a, y, p)),
-            "revenue": revenue,
-            "demand": float(y),
-            "served": demand - missed,
-            "stock": p.keep * left,
-            "order": quantity,
             "holding": p.holding * left,
             "shortage": p.shortage * short + p.missed_unit * missed + (p.missed_period if missed > 0.0 else 0.0),
             "ordering": paid,
+            "revenue": revenue,
+            "demand": float(y),
+            "served": demand - missed,
+            "in_full": float(missed <= 0.0),
+            "stock": p.keep * left,
+            "order": quantity,
+            "orders": float(quantity > 0.0),
         }
         if self.has_two_suppliers:
             parts["expedited"] = supplier_rules.expedited_of(a, p)
@@ -382,7 +383,7 @@ class Switches(OnSeries):
         asked = outcomes.sum(axis=1)
         return {"fill_rate": np.where(asked > 0.0, served / np.where(asked > 0.0, asked, 1.0), 1.0)}
 
-    def opening(self, level: float) -> Any:
+    def at_level(self, level: float) -> Any:
         """Where a replay begins: `level` units in stock, and as much for every period until today's order arrives."""
         if not self.is_general:
             lead = int(getattr(self, "lead_time", 0))

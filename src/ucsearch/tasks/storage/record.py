@@ -6,7 +6,7 @@ A step runs: decide the power (above 0: charge, below 0: discharge, both as mete
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import floor
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, StablePlan
+from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Limit, StablePlan, planning_modes
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, share, whole
 from ucsearch.tasks.shared_rules import ROUNDING
 from ucsearch.tasks.storage import lattice, rules
@@ -188,11 +188,14 @@ class Storage(StablePlan):
         return lattice.State(lattice.floored(energy, p), power, budget, wait, *rest)
 
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
-        """Reward of one step (currency); energy bought, energy sold, and the level after it."""
+        """Currency: energy less what it was sold for, fees and wear; energy bought, energy sold, the level after it."""
         energy = abs(a) * self.hours
         after = self.task().step(s, a, float(y), p)
+        drawn = energy / p.discharging if a < 0.0 else 0.0
         return {
-            "reward": float(self.task().reward(s, a, y, p)),
+            "energy": a * self.hours * float(y),
+            "fees": p.fee * energy,
+            "wear": p.wear * drawn,
             "bought": energy if a > 0.0 else 0.0,
             "sold": energy if a < 0.0 else 0.0,
             "level": float(after.level),
@@ -208,6 +211,7 @@ class Storage(StablePlan):
                 "discharge_left": ("left to discharge", units), "due": ("periods until the target", ""),
             },
             {"bought": ("bought", units), "sold": ("sold", units)}, {"level": ("mean charge", units)},
+            {"energy": "energy, net", "fees": "fees", "wear": "wear"},
         )  # fmt: skip
 
     def limits(self) -> tuple[Limit, ...]:
@@ -227,6 +231,30 @@ class Storage(StablePlan):
             found["task"]["hours"] = hours
             found["policy"] = {"depth": round(24.0 / hours) if hours < 24.0 else 7}
         return found
+
+    def relaxed(self) -> Storage:
+        """The same store without a lattice: any power between the smallest and the largest."""
+        return replace(self, power=None, powers=(min(self.powers), 0.0, max(self.powers)), level_step=None)
+
+    def candidates(self, settings: Any) -> list[tuple[str, Changes]]:
+        """Prices earn in proportion, so a store is planned on the mean; and other values of what is left."""
+        first, *others = planning_modes(settings, (("mean", 0.0), ("mean", 0.25), ("mean", 0.5)))
+        return [first, self._other_end(), *others]
+
+    def refinements(self, settings: Any, changed: Changes) -> list[tuple[str, Changes]]:
+        """Finer levels of charge besides, and the other end value if it was not tried."""
+        found = super().refinements(settings, changed)
+        if self.level_step is not None:
+            finer = 0.5 * self.level_step
+            nodes = 4 * settings.proof.node_budget
+            change = {"task": {"level_step": finer}, "proof": {"node_budget": nodes}}
+            found.insert(3 if settings.season > 1 else 2, (f"levels of {finer:g}", change))
+        return found if "end_price" in changed.get("task", {}) else [*found, self._other_end()]
+
+    def _other_end(self) -> tuple[str, Changes]:
+        if self.end_price == "forecast":
+            return "no end value", {"task": {"end_price": "given", "end_value": 0.0}}
+        return "end value from the forecast", {"task": {"end_price": "forecast", "end_value": None}}
 
     def fit(self) -> Fit:
         """The mean price becomes 10; the store is half full at first."""

@@ -1,0 +1,178 @@
+"""Rules tuned on the periods before the counted ones, and the shortage cost that a service level stands for there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.planner.backtest.replay import PLANNED, PROVED, RULE, History, Replay
+from ucsearch.planner.backtest.result import TUNED
+from ucsearch.planner.backtest.resume import Arrays, Parts
+from ucsearch.planner.settings import Settings
+from ucsearch.replay.roster import Entry
+from ucsearch.replay.tune import ROUNDS, Chosen, Grid, choose, pooled_best
+
+__all__ = ["earlier_part", "rule_effort", "tune_rules", "with_service_level"]
+
+Floats = NDArray[np.float64]
+Knobs = dict[str, Any]
+_SERVICE_SERIES = 64  # that a service level is looked for on
+_SERVICE_TRIES = 10
+_WIDEST = math.log(64.0)  # how far from the critical ratio's odds a shortage cost is looked for
+
+
+def tune_rules(
+    parts: Parts, settings: Settings, histories: Sequence[History], earlier: int
+) -> tuple[dict[str, Chosen], dict[str, float]]:
+    """The best setting of every rule on the `earlier` periods before the counted ones; and what every rule cost there,
+    by its name and, tuned, with `TUNED` behind it."""
+    before, past = earlier_part(settings, histories, earlier)
+    entries = Replay(past[:1], before, parts.tick).rules
+    grids = {name: _grid(entry, histories) for name, entry in entries.items()}
+    tried = {name: _usable(entries[name], grid.settings()) for name, grid in grids.items()}
+    held: dict[tuple[str, ...], Floats] = {}
+    costs = _costs(parts, "rules-0", before, past, tried, held)
+    for turn in range(1, ROUNDS + 1):
+        wider = {n: g.widened(pooled_best(tried[n], costs[n])) for n, g in grids.items()}
+        more = {
+            n: _usable(entries[n], [s for s in g.settings() if s not in tried[n]])
+            for n, g in wider.items() if g != grids[n]
+        }  # fmt: skip
+        if not any(more.values()):
+            break
+        for name, values in _costs(parts, f"rules-{turn}", before, past, more, held).items():
+            costs[name] = np.concatenate([costs[name], values])
+            tried[name] = tried[name] + more[name]
+        grids = wider
+    chosen = {name: _chosen(entries[name], tried[name], costs[name]) for name in tried if len(tried[name]) > 1}
+    spent = {name: math.fsum(costs[name][0].ravel().tolist()) for name in tried}
+    return chosen, spent | {name + TUNED: choice.cost for name, choice in chosen.items()}
+
+
+def _chosen(entry: Entry, tried: Sequence[Knobs], costs: Floats) -> Chosen:
+    """One setting for all, or one for each series where the rule can have it."""
+    return choose(tried, costs if entry.make_each is not None else costs.sum(axis=1, keepdims=True))
+
+
+def _usable(entry: Entry, settings: Sequence[Knobs]) -> list[Knobs]:
+    """The settings that the rule takes: two knobs may not go together, such as a low above a high."""
+    usable = []
+    for setting in settings:
+        try:
+            entry.make(**setting)
+        except InputError:
+            continue
+        usable.append(setting)
+    return usable
+
+
+def _grid(entry: Entry, histories: Sequence[History]) -> Grid:
+    """The knobs of a rule that can make a difference for these series."""
+    idle = histories[0].case.config.idle_knobs([history.case.params for history in histories])
+    return Grid({name: (values[0],) if name in idle else values for name, values in entry.knobs.items()})
+
+
+def _costs(
+    parts: Parts, stage: str, settings: Settings, histories: Sequence[History], tries: dict[str, list[Knobs]],
+    held: dict[tuple[str, ...], Floats],
+) -> dict[str, Floats]:  # fmt: skip
+    """(tries, S, 2) costs of every try by half of the periods. `held`: forecasts that an earlier stage made."""
+
+    def work(part: list[History]) -> Arrays:
+        names = tuple(history.series for history in part)
+        replay = Replay(part, settings, parts.tick, held.get(names))
+        held[names] = replay.members
+        wanted = [(name, i, knobs) for name, several in tries.items() for i, knobs in enumerate(several)]
+
+        def cost(name: str, knobs: Knobs) -> Floats:
+            where, done = replay.walk_rule(name, [knobs] * len(part))
+            return where.counted_halves(done)
+
+        replay.prepare()
+        jobs = [partial(cost, name, knobs) for name, _, knobs in wanted]
+        paid = parts.side_by_side(jobs, settings.run.threads)
+        return {f"{name} {i}": halves for (name, i, _), halves in zip(wanted, paid, strict=True)}
+
+    length = settings.backtest.periods + settings.backtest.warmup
+    made = parts.by_part(stage, histories, work, length * sum(rule_effort(n) * len(x) for n, x in tries.items()))
+    return {n: np.stack([made[f"{n} {i}"] for i in range(len(x))]) for n, x in tries.items() if x}
+
+
+def rule_effort(name: str) -> int:
+    """What a decision by a rule of the table takes."""
+    return PLANNED if name.startswith("planning") else RULE
+
+
+def earlier_part(settings: Settings, histories: Sequence[History], earlier: int) -> tuple[Settings, list[History]]:
+    """Settings and histories of a replay of the `earlier` periods before the counted ones."""
+    test = settings.backtest
+    before = replace(settings, backtest=test.model_copy(update={"periods": earlier}))
+    return before, [history.until(test.periods, earlier + test.warmup) for history in histories]
+
+
+# -------------------------------------------------------------------- a service level instead of a shortage cost
+
+
+def with_service_level(
+    parts: Parts, settings: Settings, histories: Sequence[History], long: Sequence[History], earlier: int, target: float
+) -> tuple[list[History], float, str]:
+    """The histories with the shortage cost that brings the policy to the service level (share of periods in which all
+    demand is served) on the earlier part, as a multiple of the holding cost, by bisection; and a sentence about it."""
+    field = "backtest.service_level"
+    if settings.task.charged(histories[0].case.params, 1.0) is None:
+        raise InputError(field, target, "nothing for this task: it has no shortage cost that stands for a level")
+    if not 0.0 < target < 1.0:
+        raise InputError(field, target, "a share between 0 and 1, such as 0.95")
+    if not earlier or not long:
+        raise InputError(field, target, "some periods before the counted ones to look for it")
+    if not all(history.case.params.holding > 0.0 for history in histories):
+        raise InputError("task.holding", 0.0, "more than 0: a shortage cost is looked for as a multiple of it")
+    places = sorted({round(x) for x in np.linspace(0, len(long) - 1, min(len(long), _SERVICE_SERIES))})
+    before, past = earlier_part(settings, [long[i] for i in places], earlier)
+    length = earlier + settings.backtest.warmup
+    parts.expect(len(past) * length * _SERVICE_TRIES * PROVED)
+    middle = math.log(target / (1.0 - target))  # where the critical ratio is the target
+
+    def reached(step: int, log: float) -> float:
+        def work(part: list[History]) -> Arrays:
+            replay = Replay([_charged(history, math.exp(log)) for history in part], before, parts.tick)
+            return {"level": replay.track(replay.walk(replay.policy()))["in_full"].mean(axis=1)}
+
+        return float(parts.by_part(f"service-{step}", past, work, length * PROVED)["level"].mean())
+
+    low, high = middle - _WIDEST, middle + _WIDEST
+    at, best, level = middle, high, math.nan
+    for step in range(_SERVICE_TRIES):
+        seen = reached(step, at)
+        if seen >= target:
+            high, best, level = at, at, seen
+        else:
+            low = at
+        at = 0.5 * (low + high)
+    if math.isnan(level):
+        raise InputError(
+            field, target, "a level that the policy reaches on the earlier part",
+            hint=f"At {math.exp(high):.0f} times the holding cost it is still below; order sizes or lead times bind.",
+        )  # fmt: skip
+    times = float(f"{math.exp(best):.4g}")
+    text = (
+        f"service level {100.0 * target:g} %: the policy reaches {100.0 * level:.1f} % on the {earlier} periods before "
+        f"at a shortage cost of {times:g} times the holding cost; everybody is charged that"
+    )
+    return [_charged(history, times) for history in histories], times, text
+
+
+def _charged(history: History, times: float) -> History:
+    """With another shortage cost."""
+    case = history.case
+    charged = case.config.charged(case.params, times)
+    if charged is None:
+        raise InputError("backtest.service_level", times, "a task with a shortage cost")
+    return History(history.series, history.y, case._replace(config=charged[0], params=charged[1]))

@@ -1,0 +1,79 @@
+"""Ways to plan an inventory that `ucsearch tune` tries: closed loop and fixed plans, and what to change about them."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from ucsearch.tasks.base import Changes
+from ucsearch.tasks.inventory.offered import needs_cycles
+
+__all__ = ["refined_plans", "ways_to_plan"]
+
+_LOTS = 8  # order sizes of a closed-loop candidate
+_CLOSED_NODES = 5_000_000
+_CLOSED_STEPS = 6  # past the lead time that it looks at least
+_FIXED_STEPS = 4  # past the lead time that a fixed plan looks at most, so that it can be proved
+_FIXED_NODES = 20_000
+
+
+def ways_to_plan(settings: Any) -> list[tuple[str, Changes]]:
+    """Other ways to plan than the settings say."""
+    own = tomllib.loads(settings.text)["policy"]
+    lead, depth = int(settings.task.lead_time), settings.policy.depth
+    nodes = max(settings.proof.node_budget, _CLOSED_NODES)
+    sizes = settings.actions
+    scaled = sizes.multiples is not None or sizes.lots > 0
+    lots = {"lots": sizes.lots or _LOTS, "multiples": None, "periods": None, "batch": None} if scaled else {}
+    no_more = dict.fromkeys(own)
+    exact = {**no_more, "name": "exact", "depth": max(depth, lead + _CLOSED_STEPS)}
+
+    def planned(mode: str, **more: Any) -> Changes:
+        """A fixed plan that can be proved best."""
+        policy = {**no_more, "name": "exact", "mode": mode, "depth": min(depth, lead + _FIXED_STEPS)}
+        return {"policy": {**policy, **more}, "proof": {"node_budget": _FIXED_NODES}}
+
+    closed: Changes = {"policy": {**exact, "mode": "closed"}, "actions": lots, "proof": {"node_budget": nodes}}
+    plans: list[tuple[str, Changes]] = [
+        ("closed loop", closed),
+        ("members, risk 0", planned("members", risk=0.0)),
+        # Fixed plans over members take long to prove with a risk; closed loop has one for nothing.
+        ("closed loop, risk 0.2", {**closed, "policy": {**closed["policy"], "risk": 0.2}}),
+        ("mean, risk 0.5", planned("mean", risk=0.5)),
+        ("mean, risk 1", planned("mean", risk=1.0)),
+    ]
+    return [(label, changes) for label, changes in plans if not _says(settings, own["name"], changes)]
+
+
+def _says(settings: Any, name: str, changes: Changes) -> bool:
+    """Whether the settings say so already, and a try would be spent on nothing."""
+    policy, own = changes["policy"], settings.policy
+    same = own.mode == policy["mode"] and own.risk == policy.get("risk", 0.0) and own.depth == policy["depth"]
+    return bool(same and own.spread is None and name == policy["name"])
+
+
+def refined_plans(settings: Any) -> list[tuple[str, Changes]]:
+    """Around the best way to plan: depth, order sizes, recalibration, risk."""
+    task, policy, sizes = settings.task, settings.policy, settings.actions
+    lead, depth, seasonal = int(task.lead_time), policy.depth, settings.season > 1
+    plans: list[tuple[str, Changes]] = []
+    if seasonal:
+        plans.append(("recalibrated", {"forecast": {"recalibrate": "rolling"}}))
+    if depth > lead + 2:
+        shorter = max(lead + 1, depth - 3)
+        plans.append((f"depth {shorter}", {"policy": {"depth": shorter}}))
+    plans.append((f"depth {depth + 2}", {"policy": {"depth": depth + 2}}))
+    if sizes.lots > 0:
+        # With open orders of several periods states grow with a power of the sizes; beyond that there are no states.
+        followed = needs_cycles(task, policy)
+        other = max(3, sizes.lots - 3) if lead > 1 and not followed else sizes.lots + 4
+        plans.append((f"lots = {other}" if followed else f"{other} order sizes", {"actions": {"lots": other}}))
+    elif sizes.multiples is not None and not sizes.batch:
+        plans.append(("larger orders", {"actions": {"periods": [2, 4, 7], "batch": True}}))
+    if seasonal:
+        plans.append(("recalibrated by bias", {"forecast": {"recalibrate": "rolling", "scale": False}}))
+        plans.append(("error paths", {"forecast": {"recalibrate": "paths"}}))
+    if policy.mode != "members":
+        risk = 0.1 if policy.risk == 0.0 else round(0.5 * policy.risk, 4)
+        plans.append((f"risk {risk:g}", {"policy": {"risk": risk}}))
+    return plans
