@@ -231,6 +231,17 @@ def _truck(s: Table) -> Plan:
     )  # fmt: skip
 
 
+def _staffing(s: Table) -> Plan:
+    rules = ("planning on the mean", "planning on a quantile", "newsvendor staffing", "quantile staffing",
+             "calendar staffing")  # fmt: skip
+    policies = frozenset(("uc", "nothing", *rules))
+    splits = ("validation", "test")
+    return Plan(
+        series={split: dict(s["families"]) for split in splits}, windows=dict.fromkeys(splits, 1),
+        decisions=dict.fromkeys(splits, s.get("hours", 96)), policies=dict.fromkeys(splits, policies), same_series=True,
+    )  # fmt: skip
+
+
 def _lob(s: Table) -> Plan:
     named = ["majority", "last-move", "ridge"]
     named += [f"{kind}-{seed}" for kind in ("mlp", "cnn") for seed in range(s.get("seeds", 3))]
@@ -265,6 +276,7 @@ _PLANS: dict[str, Callable[[Table], Plan]] = {
     "known_optimum": _known_optimum,
     "helps": _helps,
     "truck": _truck,
+    "staffing": _staffing,
     "stressors": _stressors,
     "lob": _lob,
 }

@@ -135,7 +135,7 @@ def _replaced(suite: Suite, families: Mapping[str, str | Path]) -> dict[str, Pat
     families_of: Any = getattr(suite.settings, "families", ())
     known = [store for stores in families_of.values() for store in stores] if suite.kind == "truck" else families_of
     for name in families:
-        if suite.kind not in ("walkforward", "truck") or name not in known:
+        if suite.kind not in ("walkforward", "truck", "staffing") or name not in known:
             raise InputError("--family", repr(name), f"a family of {suite.name}: {', '.join(known) or 'it has none'}")
     return {name: Path(path) for name, path in families.items()}
 

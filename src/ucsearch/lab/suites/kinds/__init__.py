@@ -27,6 +27,7 @@ KINDS = {
     "walkforward": ("walkforward.run", "WalkForwardSettings"),
     "mechanism": ("mechanism.run", "MechanismSettings"),
     "truck": ("truck", "TruckSettings"),
+    "staffing": ("staffing", "StaffingSettings"),
     "helps": ("helps", "HelpsSettings"),
     "lob": ("lob.run", "LobSettings"),
     "stressors": ("stressors.run", "StressorsSettings"),

@@ -1,0 +1,246 @@
+"""Units that start late and must stay up, for many loads: is planning over all members cheaper than the rules?
+
+The primary question is asked on one forecast: everybody plans on the same members, those that cost the judged policy
+least on validation, as they are or recalibrated by hour of the day. Rules are tuned on design series; validation, the
+hours before the test on the same series, tells which rules are strongest and how far series differ. The unit is the
+series, families are the data sets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from time import process_time
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from ucsearch.errors import InputError
+from ucsearch.lab.comparators import key_from
+from ucsearch.lab.data.records import Series
+from ucsearch.lab.suites.job import Findings, Job
+from ucsearch.lab.suites.kinds.declaring import declaration, family_of
+from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
+from ucsearch.lab.suites.kinds.walkforward.world import World
+from ucsearch.lab.suites.primary import Endpoint, value_record
+from ucsearch.lab.suites.protocol import Protocol
+from ucsearch.lab.suites.sources import SALT, Stretch, by_hash, is_design
+from ucsearch.lab.suites.suite import Suite
+from ucsearch.options import Proof, Run
+from ucsearch.policies import Exact
+from ucsearch.replay.choosers import Certified
+from ucsearch.replay.panel import Panel
+from ucsearch.replay.practice import Nothing
+from ucsearch.replay.roster import Budget, Entry, practitioners
+from ucsearch.replay.tune import Grid, tune
+from ucsearch.replay.walk import Walk, walk
+
+__all__ = ["StaffingSettings", "run"]
+
+Floats = NDArray[np.float64]
+UC = "uc"
+Members = Literal["off", "rolling"]
+WIDENINGS = 3  # times that a grid is widened where its best setting lies at an edge
+
+
+class StaffingSettings(BaseModel):
+    """Series, the task, and how everybody forecasts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    families: dict[str, int] = Field(description="by data family how many series, first by a hash of their id")
+    logs: tuple[str, ...] = Field((), description="families whose values are logarithms of the load")
+    opened: tuple[str, ...] = Field((), description="ids that looks or scripts have opened; they are left out")
+    task: dict[str, Any]
+    recalibrate: tuple[Members, ...] = Field(("off", "rolling"), min_length=1, description="validation chooses one")
+    latest: int = Field(1000, ge=100, description="values of a series that are used, the latest")
+    hours: int = Field(96, ge=1, description="of validation, and of test")
+    paths: int = Field(30, ge=2)
+    depth: int = Field(6, ge=1)
+    nodes: int = Field(2_000_000, ge=1)
+    idle: float = Field(0.3, gt=0.0, description="largest share of hours without load before the first window")
+    tuning: int = Field(12, ge=1, description="design series of each family that rules are tuned on, at most")
+    endpoint: Endpoint = "superior"
+    delta: float = Field(0.005, gt=0.0, description="scale-free delta that the suite is sized for")
+    engine: Literal["python", "compiled"] = "compiled"
+
+    def world(self, members: Members) -> World:
+        return World(WalkForwardSettings(
+            families=tuple(self.families), task=self.task, paths=self.paths, floor=0.0, recalibrate=members,
+            engine=self.engine,
+        ))  # fmt: skip
+
+
+def run(suite: Suite, job: Job) -> Findings:
+    s: StaffingSettings = suite.settings
+    yard = Yard(suite, job)
+    protocol = Protocol(
+        suite=suite.name, seed=suite.seed, form="cost", metric="cost", utility="utility",
+        families=yard.datasets, windows={"validation": 1, "test": 1}, gate=False,
+    )  # fmt: skip
+    tried: dict[Members, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+    for members in s.recalibrate:
+        settings = job.shard(f"rules, {members}", partial(yard.tuned, members))
+        tried[members] = (
+            settings,
+            job.shard(f"validation, {members}", partial(yard.rows, "validation", members, settings)),
+        )
+    chosen = min(s.recalibrate, key=lambda members: sum(row["policies"][UC]["cost"] for row in tried[members][1]))
+    settings, rows = tried[chosen]
+    record = declaration(
+        suite, job, yard.datasets, {"id": UC, "risk": 0.0, "depth": s.depth, "recalibrate": chosen}, form="cost",
+        metric="cost", utility="utility", windows=protocol.windows,
+    )  # fmt: skip
+    record["value"] = value_record(rows, protocol, settings, s.endpoint, s.delta)
+    job.select(record)
+    opened = job.is_sized(record["value"]["power"])
+    if opened:
+        job.open_test(yard.opened())
+        rows = [*rows, *job.shard("test", lambda: yard.rows("test", chosen, settings))]
+    names = {family: sorted({row["series"] for row in rows if row["family"] == family}) for family in s.families}
+    return Findings(
+        rows=rows, tables=_tables([UC, "nothing", *settings]) if opened else [], checks=[], data=yard.files,
+        splits=dict.fromkeys(("validation", "test") if opened else ("validation",), names),
+        extra={"replaced_families": sorted(job.families)} if job.families else {},
+    )  # fmt: skip
+
+
+class Yard:
+    """The series of all families, cut into the hours of each split."""
+
+    def __init__(self, suite: Suite, job: Job) -> None:
+        self.s: StaffingSettings = suite.settings
+        self.job, self.seed = job, suite.seed
+        self.horizon = self.s.depth + 2
+        self.files: list[Any] = []
+        self.datasets: dict[str, str] = {}
+        self.series: dict[str, list[Series]] = {}
+        self.design: dict[str, list[Series]] = {}
+        self.lengths: dict[str, int] = {}  # of whole series
+        for name, count in self.s.families.items():
+            family = family_of(name, job)
+            self.datasets[name] = family.dataset
+            self.files.extend(family.files)
+            loads = [self._load(name, one) for one in family.series]
+            used = [one for one in loads if self._is_used(one)]
+            self.series[name] = self._first([x for x in used if not is_design(x.id)], name, count)
+            self.design[name] = self._first([x for x in used if is_design(x.id)], name, None)[: self.s.tuning]
+
+    def _load(self, family: str, one: Series) -> Series:
+        y = one.y[-self.s.latest :]
+        self.lengths[one.id] = len(one.y)
+        return dataclasses.replace(one, y=np.exp(y) if family in self.s.logs else y, n_train=len(y))
+
+    def _is_used(self, one: Series) -> bool:
+        """Has a load on most hours before the first window; what comes later is not looked at."""
+        before = one.y[: len(one.y) - 2 * self.s.hours - self.horizon]
+        return one.id not in self.s.opened and len(one.y) == self.s.latest and (before <= 0.0).mean() < self.s.idle
+
+    def _first(self, series: Sequence[Series], family: str, count: int | None) -> list[Series]:
+        known = {one.id: one for one in series}
+        ids = by_hash(list(known), SALT)[:count]
+        if not ids or len(ids) < (count or 0):
+            raise InputError("staffing.families", f"{len(ids)} unopened series in {family}", f"at least {count or 1}")
+        return [known[one] for one in ids]
+
+    def opened(self) -> dict[str, dict[str, list[int]]]:
+        """By family and series the periods of the test."""
+        first = self.s.latest - self.s.hours - self.horizon
+        return {
+            name: {one.id: [(n := self.lengths[one.id]) - self.s.latest + first, n] for one in series}
+            for name, series in self.series.items()
+        }
+
+    def panel(self, series: dict[str, list[Series]], split: str, members: Members) -> Panel:
+        """Every series with forecasts for the hours of a split; validation sees nothing of the test."""
+        if split == "test":
+            self.job.require_open()
+        stretches = []
+        for family, several in series.items():
+            for one in several:
+                last = len(one.y) - self.s.hours - self.horizon
+                end = len(one.y) if split == "test" else last
+                start = end - (self.horizon if split == "test" else 0) - self.s.hours
+                scale = float(one.y[: last - self.s.hours].mean())
+                stretches.append(Stretch(family, one.id, 0, start, self.s.hours, 24, one.y[:end] / scale, scale))
+        key = key_from(np.random.default_rng([self.seed, int.from_bytes(hashlib.sha256(b"staffing").digest()[:4])]))
+        return self.s.world(members).panel(stretches, self.horizon, key)
+
+    # ---------------------------------------------------------------- policies
+
+    def rules(self, panel: Panel) -> list[Entry]:
+        """What planners would do, on the panel's members."""
+        return practitioners(panel, Budget(depth=self.s.depth, risk=0.0), how=self._how)
+
+    @property
+    def _how(self) -> Run:
+        return Run(threads=1, engine=self.s.engine)
+
+    def tuned(self, members: Members) -> dict[str, Any]:
+        """Every rule's cheapest setting on design series, its grid widened while the best lies at an edge."""
+        panel, found = self.panel(self.design, "validation", members), dict[str, Any]()
+        entries = self.rules(panel)
+        for entry in entries:
+            grid, tries = Grid(entry.knobs), 0
+            for _ in range(WIDENINGS + 1):
+                best = tune(entry, panel, grid.values, engine=self.s.engine)
+                tries = len(best.trials)
+                wider = grid.widened(best.knobs)
+                if wider == grid:
+                    break
+                grid = wider
+            found[entry.name] = {"settings": best.knobs, "tries": tries}
+            self.job.progress(f"rules, {members}", len(found), len(entries))
+        return found
+
+    def rows(self, split: str, members: Members, settings: dict[str, Any]) -> list[dict[str, Any]]:
+        """One row for every series."""
+        panel, s = self.panel(self.series, split, members), self.s
+        begun = process_time()
+        law = s.world(members).law({"mode": "closed"})
+        proved: list[Floats] = []
+        judged = Certified(
+            panel.task, Exact(depth=s.depth, mode="closed", node_budget=s.nodes), law=law,
+            proof=Proof(node_budget=s.nodes), how=self._how,
+            keep=lambda t, decided: proved.append(np.asarray(decided.outcome == "RELEASED", np.float64)),
+        )  # fmt: skip
+        walks = {UC: walk(panel, judged, engine=s.engine)}
+        self.job.timing(f"{split} {UC}, {members}", process_time() - begun, len(panel) * s.hours)
+        walks["nothing"] = walk(panel, Nothing(), engine=s.engine)
+        for number, entry in enumerate(entries := self.rules(panel)):
+            self.job.progress(f"{split}, {members}", number, len(entries))
+            walks[entry.name] = walk(panel, entry.make(**settings[entry.name]["settings"]), engine=s.engine)
+        released = np.sum(proved, axis=0)
+        return [
+            {
+                "split": split, "family": one.family, "series": one.series, "window": 0, "start": one.start,
+                "decisions": s.hours, "cluster": one.series, "certificate": None,
+                "policies": {
+                    name: _figures(done, i)
+                    | ({"asked": float(s.hours), "proved": float(released[i])} if name == UC else {})
+                    for name, done in walks.items()
+                },
+            }
+            for i, one in enumerate(panel.stretches)
+        ]  # fmt: skip
+
+
+def _figures(done: Walk, i: int) -> dict[str, float]:
+    cost = float(-done.totals[i])
+    return {"cost": cost, "utility": -cost, "violations": float(done.violations[i])}
+
+
+def _tables(policies: Sequence[str]) -> list[dict[str, Any]]:
+    columns = [
+        {"name": "Cost", "from": "cost", "how": "mean"},
+        {"name": "Violations", "from": "violations", "how": "sum"},
+    ]
+    base = {"split": "test", "order": list(policies), "columns": columns}
+    return [
+        {**base, "name": "policies", "title": "Cost of a series, mean over series", "group": ["policy"]},
+        {**base, "name": "families", "title": "Cost of a series by data set", "group": ["family", "policy"]},
+    ]
