@@ -16,6 +16,9 @@ from tests.service.test_monitor import PLAN_DAY
 from ucsearch.service.errors import CODES
 
 LIMITED = CONFIG.replace("[[plan]]", "[limits]\nitems = 3\nmembers = 60\nsteps = 4\nseries_length = 20\n[[plan]]", 1)
+SHARED = PLAN.replace("depth = 2", "depth = 2\nevery_action = true") + (
+    '[shared]\ntruck = { column = "litres", limit = 40 }\n'
+)
 WATCHED = f'{LIMITED}\n[plan.monitor]\n[[plan]]\nname = "other"\nsettings = "orders.toml"\n'
 
 
@@ -86,7 +89,7 @@ def test_every_answer_is_as_the_description_says(tmp_path: Path) -> None:
     clock = Clock()
 
     async def go() -> None:
-        async with running(tmp_path, WATCHED, PLAN_DAY + PLAN, clock) as client:
+        async with running(tmp_path, WATCHED, PLAN_DAY + SHARED, clock) as client:
             held = Held((await client.get("/v1/openapi.json")).json())
             await _everything(client, held, clock)
             missing = {
@@ -139,6 +142,11 @@ async def _everything(client: Client, held: Held, clock: Clock) -> None:
         await get(path)
     await get("/v1/plans", role="")
     await post(f"/v1/decisions/{id}/verify", {}, "viewer")
+    columns = {"litres": 1.0}
+    fresh = (await post(decide, {"items": [item("S", members=60)]})).json()["items"][0]["id"]
+    shared = await post("/v1/plans/orders/allocations", {"items": [{"decision": fresh, "columns": columns}]})
+    await get(f"/v1/allocations/{shared.json()['id']}")
+    await get("/v1/allocations/nothing")
     tag = (await client.get(f"/v1/decisions/{id}")).headers["etag"]
     for known in (tag, f"W/{tag}", f'"another", {tag}', "*"):
         headers = {**client.headers("viewer"), "If-None-Match": known}

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import export
@@ -20,6 +20,15 @@ from ucsearch.records.sqlite import FORMAT, SqliteStore
 from ucsearch.records.store import Damaged, Query, Store
 
 __all__ = ["AuditReader"]
+
+
+class Numbered(Protocol):
+    """An entry, or a line that tells of one."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def id(self) -> str: ...
 
 
 class AuditReader:
@@ -190,7 +199,7 @@ class AuditReader:
         standing, shares = self._overrides(chosen), self.shares(chosen)
         return {row.seq: effective_of(row, standing.get(row.seq, ()), shares.get(row.seq)) for row in chosen}
 
-    def shares(self, rows: Sequence[Row]) -> dict[int, Share]:
+    def shares(self, rows: Sequence[Numbered]) -> dict[int, Share]:
         """For each decision among these that an allocation names, by its number: what the newest one left of it."""
         out: dict[int, Share] = {}
         waiting, before = {row.seq: row.id for row in rows}, None

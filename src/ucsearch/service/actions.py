@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.entries import Entry, Request, Row
+from ucsearch.records.entries import Entry, Request, Row, effective_of
 from ucsearch.records.overrides import NotAllowed, allowed_actions, judge
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.answers import order_of
@@ -40,6 +40,7 @@ __all__ = [
     "override",
     "pause",
     "rearm",
+    "recorded",
     "repeated",
     "require_another_model",
     "resume",
@@ -139,7 +140,7 @@ def repeated(log: AuditReader, request: Request) -> tuple[Row, ...]:
     return rows
 
 
-async def _recorded(
+async def recorded(
     service: Service, request: Request, write: Callable[[Turn], Sequence[Entry]],
     answer: Callable[[AuditReader, Sequence[Row]], Any],
 ) -> Done:  # fmt: skip
@@ -199,13 +200,15 @@ async def override(service: Service, principal: Principal, request: Request, id:
         service.metrics.overrides.labels(str(record.get("plan", ""))).inc()
         return [made]
 
-    return await _recorded(service, request, write, _overridden)
+    return await recorded(service, request, write, _overridden)
 
 
 def _overridden(log: AuditReader, rows: Sequence[Row]) -> Overridden:
     row, record = rows[0], rows[0].record
-    own = log.get(record["entry"]).record
-    effective = own["outcome"]["action"] if record["action"] is None else record["action"]
+    decided = log.get(record["entry"])
+    own, effective = decided.record, record["action"]
+    if effective is None:
+        effective = effective_of(decided, (), log.shares([decided]).get(decided.seq)).action
     return Overridden(
         row.id, row.seq, row.head, record["overrides"], record["series"], record["action"], record["label"],
         record["off_grid"], record.get("forced", False), record["who"], record["at"], effective,
@@ -241,7 +244,7 @@ async def _control(
             record["until"] = later_time(until, turn.now, "until")
         return [turn.log.append(record)]
 
-    return await _recorded(service, request, write, _controlled)
+    return await recorded(service, request, write, _controlled)
 
 
 def _controlled(_: AuditReader, rows: Sequence[Row]) -> Controlled:
@@ -281,7 +284,7 @@ async def rearm(service: Service, principal: Principal, request: Request, plan: 
             records.append({**record, "request": request.at(i).content()})
         return turn.log.append_batch(records)
 
-    return await _recorded(service, request, write, _rearmed)
+    return await recorded(service, request, write, _rearmed)
 
 
 def _rearmed(_: AuditReader, rows: Sequence[Row]) -> RearmedStreams:

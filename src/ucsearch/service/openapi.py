@@ -41,6 +41,10 @@ EXAMPLES: dict[str, Any] = {
     "OutcomesBody": {
         "items": [{"decision": _ID, "step": 1, "value": 6.0, "observed_at": "2024-05-20T21:00:00Z", "taken": 10.0}]
     },
+    "AllocateBody": {
+        "items": [{"decision": _ID, "columns": {"litres": 2.5, "truck": "A"}}],
+        "limits": {"truck": {"A": 6000.0}},
+    },
     "OverrideBody": {"action": 5.0, "why": "the van is small today", "expects": _ID},
     "PauseBody": {"why": "stocktaking", "until": "2024-05-20T18:00:00+00:00"},
     "ResumeBody": {"why": "the stock was counted"},
@@ -104,7 +108,7 @@ def decide_schema(limits: Limits) -> dict[str, Any]:
 
 def _limit(schemas: dict[str, Any], limits: Limits) -> None:
     """Write the limits of this service into the schemas of bodies."""
-    for name in ("DecideBody", "OutcomesBody"):
+    for name in ("DecideBody", "OutcomesBody", "AllocateBody"):
         if name in schemas:
             schemas[name]["properties"]["items"]["maxItems"] = limits.items
     schemas["DecideItem"]["properties"]["series"]["maxLength"] = limits.series_length

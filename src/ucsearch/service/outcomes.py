@@ -182,7 +182,9 @@ class _Report:
         log, taken = self.turn.log, record.get("taken")
         about = log.get(record["entry"])
         before = [o for o in log.overrides(about.seq) if o.seq < row.seq]
-        decided = about.record["outcome"]["action"]
+        decided, share = about.record["outcome"]["action"], log.shares([about]).get(about.seq)
+        if share is not None and share.allocation.seq < row.seq:
+            decided = share.action
         effective = decided if not before or before[-1].record["action"] is None else before[-1].record["action"]
         rank = record.get("rank")
         return Report(

@@ -116,8 +116,8 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
     lines = []
     if settings.recalibration.active:
         lines.append(f"plan {table.name!r}: forecast.recalibrate needs an archive, which the service does not keep")
-    if settings.shared:
-        lines.append(f"plan {table.name!r}: shared limits need all series at once; use `ucsearch allocate`")
+    if any(one.looks_ahead for one in settings.shared.values()):
+        lines.append(f"plan {table.name!r}: [shared] with steps, or a limit for each step: a service shares today's")
     if lines:
         raise ConfigError(lines)
     if table.task is not None:

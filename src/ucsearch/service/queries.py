@@ -133,11 +133,11 @@ def _override_views(record: Mapping[str, Any], rows: Sequence[Row]) -> tuple[Ove
 
 def outcomes_of(reader: AuditReader, row: Row) -> tuple[OutcomeView, ...]:
     """Reports about a decision, in order; the first of a step counts."""
-    return _reports(reader, row.id, row.seq, effective_of(row, ()).action)
+    return _reports(reader, row.id, row.seq, effective_of(row, (), reader.shares([row]).get(row.seq)).action)
 
 
 def _reports(reader: AuditReader, id: str, seq: int, action: Any) -> tuple[OutcomeView, ...]:
-    """`action` is the decided one."""
+    """`action` is the decided one, or what an allocation left of it."""
     first: dict[int, str] = {}
     out = []
     reports = reader.reports(id)
@@ -201,13 +201,16 @@ def series(
     recent = decisions(reader, scope, plan=plan, series=name, limit=limit).items
     until = record.get("valid_until", "")
     seen: list[OutcomeView] = []
+    shares = reader.shares(recent)
     for line in recent:
-        seen += _reports(reader, line.id, line.seq, line.action)
+        share = shares.get(line.seq)
+        seen += _reports(reader, line.id, line.seq, line.action if share is None else share.action)
     overridden = standing.override is not None
+    outcome = record["outcome"]["outcome"] if standing.share is None else standing.share.outcome
     return SeriesView(
         name, _line(row, standing, record), expects_of(reader, row), standing.action,
         _label(record, standing),
-        order_of(record, standing.action), not overridden and record["outcome"]["outcome"] == "RELEASED", until,
+        order_of(record, standing.action), not overridden and outcome == "RELEASED", until,
         bool(until) and not now < datetime.fromisoformat(until), _override_views(record, reader.overrides(row.seq)),
         tuple(seen), recent,
     )  # fmt: skip

@@ -99,6 +99,20 @@ class OverrideBody(_Body):
     force: bool = False
 
 
+class AllocateItem(_Body):
+    """A decision that takes part: the columns that the plan's `[shared]` names, such as litres and truck."""
+
+    decision: Id
+    columns: dict[str, Number | Annotated[str, Field(max_length=200)]] = {}
+
+
+class AllocateBody(_Body):
+    """Decisions that share the plan's limits; `limits` are today's amounts where they differ from the settings."""
+
+    items: Annotated[list[AllocateItem], Field(min_length=1, max_length=MOST_ITEMS)]
+    limits: dict[str, Number | dict[str, Number]] = {}
+
+
 class OutcomeItem(_Body):
     """What came of a decision, `step` periods later."""
 
@@ -132,7 +146,9 @@ class RearmBody(_Body):
     accept: bool = False
 
 
-BODIES: tuple[type[_Body], ...] = (DecideBody, OverrideBody, OutcomesBody, PauseBody, ResumeBody, RearmBody)
+BODIES: tuple[type[_Body], ...] = (
+    DecideBody, AllocateBody, OverrideBody, OutcomesBody, PauseBody, ResumeBody, RearmBody,
+)  # fmt: skip
 
 # Answers
 
@@ -463,6 +479,46 @@ class Overridden:
     effective: Figure
     order: float | None
     certified: Literal[False] = False
+
+
+@dataclass(frozen=True)
+class SharedLimitView:
+    """A limit that series share."""
+
+    name: str
+    limit: Figure
+    used: Figure
+    price: Figure  # currency that one more unit is worth
+    next: tuple[str, ...]  # series that would get more of it first
+
+
+@dataclass(frozen=True)
+class ShareView:
+    """What a series gets."""
+
+    series: str
+    decision: str
+    outcome: str
+    action: Figure
+    order: float | None
+    alone: Figure  # without the limits
+    limit: str  # that made it less; "" where none did
+
+
+@dataclass(frozen=True)
+class Allocated:
+    """Who gets how much of the limits that series share."""
+
+    id: str
+    seq: int
+    head: str
+    plan: str
+    at: str | None  # when it was written
+    served: bool  # False: nobody gets more than the fallback
+    reason: str
+    limits: tuple[SharedLimitView, ...]
+    items: tuple[ShareView, ...]
+    proved: str  # in words
 
 
 @dataclass(frozen=True)

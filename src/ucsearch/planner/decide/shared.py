@@ -152,7 +152,7 @@ class Sharing:
         self.cases: dict[str, Case] = {}
         self.entries: dict[str, Decided] = {}
         self.allocation: Allocation | None = None
-        self.ahead = any(_looks_ahead(one) for one in self.settings.shared.values())
+        self.ahead = any(one.looks_ahead for one in self.settings.shared.values())
 
     def add(self, panel: DecisionPanel, series: Sequence[str], entries: Mapping[str, Decided]) -> None:
         """Decisions that were just logged."""
@@ -206,12 +206,6 @@ class Sharing:
             "note": f"{figure(alone)} {settings.units} without the limit" if alone is not None else "",
         }  # fmt: skip
         return make.told(share.series, share.outcome.value, row[PLACE["certificate"]], given)
-
-
-def _looks_ahead(one: SharedLimit) -> bool:
-    """Whether a limit holds at later steps too."""
-    amounts = one.limit.values() if isinstance(one.limit, dict) else (one.limit,)
-    return (one.steps or 1) > 1 or any(isinstance(x, list) and len(x) > 1 for x in amounts)
 
 
 def _searched(case: Case, book: AuditLog, row: Row) -> Case:

@@ -199,6 +199,12 @@ class SharedLimit(Table):
         default=None, ge=1, description="planning steps at which it holds, from now on; mode closed when above 1"
     )
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether it holds at later steps too."""
+        amounts = self.limit.values() if isinstance(self.limit, dict) else (self.limit,)
+        return (self.steps or 1) > 1 or any(isinstance(x, list) and len(x) > 1 for x in amounts)
+
 
 class Backtest(Table):
     """How much of the history is replayed."""

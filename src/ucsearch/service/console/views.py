@@ -8,10 +8,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from ucsearch.allocation.result import Interval
 from ucsearch.decision.gate import Reason
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import evidence_curve, rank_histogram
+from ucsearch.service import allocations as shared_limits
 from ucsearch.service import monitoring, queries
 from ucsearch.service.auth import check_plan, check_whole
 from ucsearch.service.console import presenters
@@ -30,6 +32,7 @@ from ucsearch.service.errors import Problem
 from ucsearch.service.routes.common import service_of
 from ucsearch.service.routes.state import exported
 from ucsearch.service.schemas import (
+    Allocated,
     DecisionLine,
     DecisionPage,
     EventView,
@@ -52,6 +55,7 @@ _NEEDS = 100
 _STREAMS = 100  # of a plan
 _STARVED = 5  # series of a plan with overdue outcomes that are named
 _DRAWN = 5  # plans on one page with pictures
+_PALLET = 0.05  # of a limit: what is meant by some more of it, where nobody says
 _ROOM = 110_000  # bytes of a page's rows: 150 KB are its limit, and there is more on it
 
 
@@ -298,6 +302,53 @@ async def export(request: Request, session: Session) -> Response:
     return StreamingResponse(await exported(service_of(request)), 200, headers, "application/x-ndjson")
 
 
+@router.get("/console/allocations")
+@page()
+async def allocations(request: Request, session: Session) -> Response:
+    """Every truck, budget or other limit that was shared, newest first."""
+    service = service_of(request)
+    rows = await service.read(shared_limits.newest_allocations, session.scope)
+    return render(request, session, "allocations", rows=rows)
+
+
+@router.get("/console/allocations/{id}")
+@page()
+async def allocation(request: Request, session: Session) -> Response:
+    """How full it is, its price, who got less, and what some more of it would be worth."""
+    service, more = service_of(request), _more(request)
+
+    def run(reader: AuditReader) -> tuple[Allocated, dict[str, tuple[float, Interval]]]:
+        row, plan = shared_limits.allocation(reader, request.path_params["id"], session.scope)
+        view, found = shared_limits.view_of(reader, row, service.plans.get(plan))
+        worth: dict[str, tuple[float, Interval]] = {}
+        if (result := found.result) is not None:
+            for price in result.table():
+                amount = _PALLET * price.limit if more is None else more
+                worth[price.resource] = (amount, result.worth_of_more(price.resource, amount))
+        return view, worth
+
+    view, worth = await service.read(run)
+    plan = service.plans.get(view.plan)
+    less = [item for item in view.items if item.limit]
+    shown = less[: fitting([item.series for item in less], _ROOM)]
+    return render(
+        request, session, "allocation", view=view, worth=worth, less=shown, more=len(less) - len(shown),
+        units=plan.settings.units if plan is not None else "", money=plan.settings.currency if plan is not None else "",
+    )  # fmt: skip
+
+
+def _more(request: Request) -> float | None:
+    """How much more of a limit is asked about."""
+    text = request.query_params.get("more", "").strip()
+    try:
+        amount = float(text) if text else None
+    except ValueError:
+        amount = -1.0
+    if amount is not None and not 0.0 < amount < 1e12:
+        raise Problem("invalid", "more is a number above 0")
+    return amount
+
+
 @router.get("/console/plans")
 @page()
 async def plans(request: Request, session: Session) -> Response:
@@ -313,5 +364,6 @@ async def plans_page(request: Request, session: Session) -> Response:
     kernels = {name: plan.kernels.states() for name, plan in known.items()}
     tripped = {name for name in known if monitoring.pool_tripped(service, name)}
     return render(
-        request, session, "plans", plans=found, texts=texts, changed=changed, tripped=tripped, kernels=kernels
-    )
+        request, session, "plans", plans=found, texts=texts, changed=changed, tripped=tripped, kernels=kernels,
+        sharing={name: ", ".join(plan.settings.shared) for name, plan in known.items() if plan.settings.shared},
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from ucsearch.service import actions, monitoring, outcomes
+from ucsearch.service import actions, allocations, monitoring, outcomes
 from ucsearch.service.auth import (
     Admin,
     Agent,
@@ -22,6 +22,8 @@ from ucsearch.service.auth import (
 from ucsearch.service.openapi import body_of, problems
 from ucsearch.service.routes.common import Keyed, ServiceDep, as_json, keyed_body
 from ucsearch.service.schemas import (
+    AllocateBody,
+    Allocated,
     Controlled,
     Monitors,
     MonitorView,
@@ -51,6 +53,25 @@ async def override(
     asked: Annotated[Keyed[OverrideBody], Depends(keyed_body(OverrideBody, as_operator))],
 ) -> Response:  # fmt: skip
     return _answer(await actions.override(service, principal, asked.request, id, asked.body))
+
+
+@router.post(
+    "/plans/{plan}/allocations", status_code=201, summary="Share the plan's limits among decisions",
+    response_model=Allocated, responses=_WRITES, openapi_extra=body_of(AllocateBody),
+)  # fmt: skip
+async def allocate(
+    plan: str, service: ServiceDep, principal: Agent,
+    asked: Annotated[Keyed[AllocateBody], Depends(keyed_body(AllocateBody, as_agent, many=True))],
+) -> Response:  # fmt: skip
+    check_plan(principal, plan)
+    return _answer(await allocations.allocate(service, principal, asked.request, plan, asked.body))
+
+
+@router.get("/allocations/{id}", summary="Who got how much of a shared limit", responses=problems(404))
+async def allocation(id: str, service: ServiceDep, principal: Viewer) -> Allocated:
+    row, plan = await service.read(allocations.allocation, id, principal.scope)
+    view, _ = await service.read(allocations.view_of, row, service.plans.get(plan))
+    return view
 
 
 @router.post(

@@ -1,0 +1,179 @@
+"""Limits that the series of a plan share: decisions that were made one by one get what is left of a truck."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ucsearch.allocation.api import Allocation, Terms, allocate_cases
+from ucsearch.allocation.record import recorded_case, write_allocation
+from ucsearch.allocation.shared import Shared
+from ucsearch.allocation.show import TODAY
+from ucsearch.errors import InputError, RecordError
+from ucsearch.planner.recorded.shared import allocation_again
+from ucsearch.planner.settings import Settings
+from ucsearch.records.entries import Entry, Request, Row
+from ucsearch.records.reader import AuditReader
+from ucsearch.service.actions import Done, recorded
+from ucsearch.service.answers import order_of
+from ucsearch.service.auth import check_series
+from ucsearch.service.errors import Problem, excerpt, sentence_of
+from ucsearch.service.plans import Plan
+from ucsearch.service.queries import find_row
+from ucsearch.service.schemas import AllocateBody, Allocated, SharedLimitView, ShareView
+from ucsearch.service.service import Service
+from ucsearch.service.tokens import Principal, Scope
+from ucsearch.service.writer import Turn
+
+__all__ = ["allocate", "allocation", "newest_allocations", "view_of"]
+
+_NEXT = 5  # in line for more of a limit
+_LISTED = 50
+_WHOLE = Scope()
+
+
+async def allocate(service: Service, principal: Principal, request: Request, plan: str, body: AllocateBody) -> Done:
+    """Share the plan's limits among decisions that stand: each the newest of its series, valid, and not overridden."""
+    named = service.plan(plan)
+    if not named.settings.shared:
+        raise Problem("invalid", "the plan's settings have no [shared]", where=("plan",))
+    amounts = _amounts(named.settings, body)
+
+    def write(turn: Turn) -> Sequence[Entry]:
+        rows: dict[str, Row] = {}
+        columns: dict[str, Mapping[str, Any]] = {}
+        for i, item in enumerate(body.items):
+            row = _standing(turn, item.decision, principal, named.name, f"items[{i}].decision")
+            series = str(row.record["series"])
+            check_series(principal, named.name, series)
+            if series in rows:
+                raise Problem("invalid", f"{excerpt(series)} is there twice", where=(f"items[{i}].decision",))
+            rows[series], columns[series] = row, item.columns
+        try:
+            shared = _shared(named.settings, amounts, columns)
+            cases = [recorded_case(row, turn.log, service.task_of(row.record)) for row in rows.values()]
+            terms = Terms(gap_share=named.settings.shared_gap, serve=named.settings.shared_serve)
+            made = write_allocation(allocate_cases(cases, shared, terms), turn.log, rows, request)
+        except (InputError, RecordError) as error:
+            raise Problem("invalid", sentence_of(error)) from error
+        entry = turn.log.get(made.record_id)
+        return [Entry(entry.seq, entry.id, entry.digest, entry.head)]
+
+    def answer(log: AuditReader, rows: Sequence[Row]) -> Allocated:
+        return view_of(log, rows[0], named)[0]
+
+    return await recorded(service, request, write, answer)
+
+
+def _standing(turn: Turn, id: str, principal: Principal, plan: str, where: str) -> Row:
+    row = find_row(turn.log, id, principal.scope)
+    record = row.record
+    if record.get("plan") != plan or record["kind"] != "decision":
+        raise Problem("not_found", "there is no such decision of this plan", where=(where,))
+    newest = turn.log.newest(record["series"], plan)
+    if newest is None or newest.seq != row.seq:
+        raise Problem("not_newest", "a newer decision of this series stands", where=(where,))
+    until = record.get("valid_until", "")
+    if until and not turn.now < datetime.fromisoformat(until):
+        raise Problem("expired", f"it was valid until {until}", where=(where,))
+    if turn.log.overrides(row.seq):
+        raise Problem("not_newest", "a person has decided otherwise; leave it out", where=(where,))
+    return row
+
+
+def _amounts(settings: Settings, body: AllocateBody) -> dict[str, Any]:
+    """Today's limits: those of the request, else the settings'."""
+    known = settings.shared
+    if odd := sorted(set(body.limits) - set(known)):
+        raise Problem("invalid", f"one of {', '.join(known)}", where=(f"limits.{excerpt(odd[0])}",))
+    found = {name: body.limits.get(name, one.limit) for name, one in known.items()}
+    for name, amount in found.items():
+        if amount is None:
+            raise Problem(
+                "invalid", "today's amount is needed: the plan's limits differ by date", where=(f"limits.{name}",)
+            )
+        if isinstance(amount, dict) != bool(known[name].per):
+            raise Problem("invalid", "one number, or one for each group", where=(f"limits.{name}",))
+    return found
+
+
+def _shared(settings: Settings, amounts: Mapping[str, Any], columns: Mapping[str, Mapping[str, Any]]) -> list[Shared]:
+    uses, out = list(settings.task.task().uses), []
+    for name, one in settings.shared.items():
+        times: Any = 1.0
+        if one.column:
+            times = {series: _given(cells, one.column, series, float) for series, cells in columns.items()}
+        per = {s: _given(cells, one.per, s, str) for s, cells in columns.items()} if one.per else None
+        out.append(Shared(name=name, limit=amounts[name], use=one.use or uses[0], times=times, per=per))
+    return out
+
+
+def _given(cells: Mapping[str, Any], column: str, series: str, kind: type) -> Any:
+    value = cells.get(column)
+    if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else str):
+        said = "a number" if kind is float else "a text"
+        raise Problem("invalid", f"{said} for {excerpt(series)}", where=(f"columns.{column}",))
+    return kind(value)
+
+
+def view_of(log: AuditReader, row: Row, plan: Plan | None) -> tuple[Allocated, Allocation]:
+    """An allocation as it is shown, and put together again from its record."""
+    settings = None if plan is None else plan.settings
+    found = allocation_again(log, row, settings)
+    record, result = row.record, found.result
+    limits = () if result is None else tuple(
+        SharedLimitView(
+            p.resource, p.limit, p.used, p.shadow_price,
+            tuple(name for name, *_ in result.next_in_line(p.resource, _NEXT)) if p.binds else (),
+        )
+        for p in result.table()
+    )  # fmt: skip
+    binding = {share.series: share for share in found.shares}
+    items = []
+    for member in record["members"]:
+        own = log.get(member["entry"]).record
+        share = binding[member["series"]]
+        less = share.binding if member["action"] != own["outcome"]["action"] else ""
+        items.append(ShareView(
+            member["series"], member["decision"], member["outcome"], member["action"],
+            None if member["action"] is None else order_of(own, member["action"]), own["outcome"]["action"], less,
+        ))  # fmt: skip
+    first = log.get(record["members"][0]["entry"]).record
+    claim = record["claim"]
+    view = Allocated(
+        row.id, row.seq, row.head, str(first.get("plan", "")), row.written_at, claim["served"], claim["reason"], limits,
+        tuple(items), TODAY if claim["served"] else "",
+    )  # fmt: skip
+    return view, found
+
+
+def newest_allocations(reader: AuditReader, scope: Scope = _WHOLE) -> list[tuple[Row, str]]:
+    """The newest allocations with their plans, newest first."""
+    out = []
+    for row in reader.list(kind="allocation", newest_first=True, limit=_LISTED):
+        plan = _seen(reader, row, scope)
+        if plan is not None:
+            out.append((row, plan))
+    return out
+
+
+def allocation(reader: AuditReader, id: str, scope: Scope = _WHOLE) -> tuple[Row, str]:
+    """An allocation by its id, with its plan."""
+    try:
+        row = reader.get(id)
+    except RecordError:
+        raise Problem("not_found", "there is no such allocation") from None
+    plan = _seen(reader, row, scope) if row.record.get("kind") == "allocation" else None
+    if plan is None:
+        raise Problem("not_found", "there is no such allocation")
+    return row, plan
+
+
+def _seen(reader: AuditReader, row: Row, scope: Scope) -> str | None:
+    """The plan of an allocation; None where somebody may not see all of its series."""
+    members = row.record.get("members", ())
+    if not members:
+        return None
+    plan = str(reader.get(members[0]["entry"]).record.get("plan", ""))
+    return plan if scope.is_whole or all(scope.has(plan, m["series"]) for m in members) else None
