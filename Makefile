@@ -171,7 +171,6 @@ test-learned: $(VENV_LEARNED)/.stamp ## Train tiny DQN and PPO policies, and run
 .PHONY: backbones
 backbones: $(VENV_BACKBONES)/.stamp ## Train six forecasting networks briefly and store their forecasts for the suites (needs UCSEARCH_DATA)
 	$(VENV_BACKBONES)/bin/python scripts/train_backbones.py trained-backbones
-	$(VENV_BACKBONES)/bin/python scripts/train_backbones.py trained-backbones-ett
 
 .PHONY: lob-networks
 lob-networks: $(VENV_BACKBONES)/.stamp ## Train the small classifiers of lob-direction, three seeds each (needs UCSEARCH_DATA)

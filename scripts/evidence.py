@@ -28,7 +28,6 @@ from typing import Any
 
 from ucsearch.lab.suites.claims import status_rows
 from ucsearch.lab.suites.conclusions import BETTER, EQUAL, OPEN, WORSE, standings
-from ucsearch.lab.suites.heatmap import heat_map, small_map
 from ucsearch.lab.suites.ledger import LEDGER, code_sha256
 from ucsearch.lab.suites.manifest import find_evidence, read_evidence
 from ucsearch.lab.suites.recheck import verify_evidence
@@ -40,16 +39,14 @@ from ucsearch.lab.suites.suite import load_suite, suite_names
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE, README = ROOT / "evidence", ROOT / "README.md"
 ALL = ROOT / "docs" / "all-results.md"
-MAP, SMALL_MAP = ROOT / "docs" / "when-it-helps.svg", ROOT / "docs" / "when-it-helps-small.svg"
 STRESSES = ROOT / "docs" / "stressors.svg"
 LEDGER_FILE = EVIDENCE / LEDGER
 BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of results -->"
 
 
 AFTER = (
-    "ltsf-inventory", "capacity-control", "intervention-control", "m4-expanded40-short", "ett-kinked",
-    "delayed-service-credit", "m4-lots", "delayed-control", "multi-domain", "compute-matched", "mechanism-public",
-    "lob-direction", "trained-backbones", "trained-backbones-ett", "stressors",
+    "ltsf-inventory", "capacity-control", "intervention-control", "delayed-control", "multi-domain", "compute-matched",
+    "lob-direction", "trained-backbones", "stressors",
 )  # fmt: skip
 """The paper's remaining rows run after the others, in the order of their looks: what was opened before stays so."""
 
@@ -219,13 +216,7 @@ def main() -> None:
 
 
 def write_map() -> None:
-    """The pictures that documents show: the map of gains, and what stresses cost."""
-    folder = EVIDENCE / "where-search-helps"
-    if (folder / "manifest.json").exists():
-        tables = read_evidence(folder).predicate["tables"]
-        gains = next(t for t in tables if t["name"] == "gains")
-        MAP.write_text(heat_map(gains), "utf-8")
-        SMALL_MAP.write_text(small_map(gains), "utf-8")
+    """The picture that documents show: what stresses cost."""
     folder = EVIDENCE / "stressors"
     if (folder / "manifest.json").exists():
         tables = read_evidence(folder).predicate["tables"]

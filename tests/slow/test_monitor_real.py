@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.data, pytest.mark.compiled]
 
 
 def test_it_stops_little_and_rightly(data_dir: Path) -> None:
-    spec = importlib.util.spec_from_file_location("monitor_real", ROOT / "scripts" / "monitor_real.py")
+    spec = importlib.util.spec_from_file_location("monitor_real", ROOT / "studies" / "monitor_real.py")
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)

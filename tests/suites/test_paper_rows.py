@@ -22,33 +22,13 @@ from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.lab.suites.tables import fill
 from ucsearch.replay.statistics import mean
 
-VALUE = (
-    "ltsf-inventory-mini",
-    "capacity-control-mini",
-    "intervention-control-mini",
-    "ett-kinked-mini",
-    "delayed-control-mini",
-    "compute-matched-mini",
-)
-GATE = ("m4-expanded40-short-mini", "m4-lots-mini", "delayed-service-credit-mini", "multi-domain-mini")
 
-
-@pytest.mark.parametrize("name", [*VALUE, *GATE])
-def test_a_row_of_the_paper_runs_and_verifies(name: str, tmp_path: Path) -> None:
-    if name == "m4-expanded40-short-mini":
-        is_refused_before_the_test_split_is_opened(name, tmp_path)
-    run = evaluate(name, tmp_path, threads=1, underpowered=True)
+def test_a_row_of_the_paper_runs_and_verifies(tmp_path: Path) -> None:
+    run = evaluate("ltsf-inventory-mini", tmp_path, threads=1, underpowered=True)
     report = verify_evidence(run.folder)
     assert (report.problems, report.malformed) == ((), "")
     predicate = run.statement["predicate"]
-    asked = predicate["verdict"]["value"]["class"] in ("passed", "not passed")
-    assert asked is (name in VALUE)
-    settings = predicate["settings"]["walkforward"]
-    assert ("power" in predicate["selection"]) is settings.get("power", False)
-    if predicate["verdict"]["class"] == "no-go":
-        assert predicate["audit"][0]["left"] < 0.95
-        assert predicate["tables"] == []
-        return
+    assert predicate["verdict"]["value"]["class"] in ("passed", "not passed")
     tables = {table["name"]: table for table in predicate["tables"]}
     leads = {line[0]: line[1:] for line in tables["leads"]["rows"]}
     rows = [row for row in read_evidence(run.folder).rows if row["split"] == "test"]
@@ -68,27 +48,22 @@ def test_a_row_of_the_paper_runs_and_verifies(name: str, tmp_path: Path) -> None
         assert 0.0 <= line[1] <= line[2] <= 1.0
 
 
-def is_refused_before_the_test_split_is_opened(name: str, folder: Path) -> None:
-    """A look that is likely wasted; asked for all the same, the run goes on from there."""
+def test_a_look_that_is_likely_wasted_is_refused_before_the_test_split_is_opened(tmp_path: Path) -> None:
+    text = load_suite("m4-balanced200-mini").text.replace("arrivals = 2", "arrivals = 2\npower = true")
+    suite = parse_suite(text)
     said: list[str] = []
     with pytest.raises(InputError, match="all bounds of the paper's gate"):
-        evaluate(name, folder, threads=1, say=said.append)
+        evaluate(suite, tmp_path, threads=1, say=said.append)
     assert [line.partition(":")[0] for line in said] == ["power of the paper's gate at the declared size"]
-    assert read_ledger(folder / "looks.jsonl") == []
-
-
-def test_the_mechanism_of_the_public_rows_runs_and_verifies(tmp_path: Path) -> None:
-    run = evaluate("mechanism-public-mini", tmp_path, threads=1)
-    report = verify_evidence(run.folder)
-    assert (report.problems, report.malformed) == ((), "")
-    predicate = run.statement["predicate"]
-    assert all(row["pass"] for row in predicate["checks"])
-    assert {row["source"] for row in read_evidence(run.folder).rows} == {"inventory", "control"}
+    assert read_ledger(tmp_path / "looks.jsonl") == []
+    run = evaluate(suite, tmp_path, threads=1, underpowered=True)
+    assert "power" in run.statement["predicate"]["selection"]
+    assert verify_evidence(run.folder).ok
 
 
 def test_later_settings_leave_older_suites_as_they_were() -> None:
     held = load_suite("ett-inventory-mini").as_json()["walkforward"]
-    assert {"levels", "leads", "power", "audit_over"} & set(held) == set()
+    assert {"levels", "leads", "power"} & set(held) == set()
     made = load_suite("ltsf-inventory-mini").as_json()["walkforward"]
     assert made["levels"] == [0.8, 0.95]
     assert made["leads"] is True
@@ -155,28 +130,6 @@ def _validation(deltas: list[float]) -> list[dict[str, Any]]:
         }
         for n, d in enumerate(deltas)
     ]  # fmt: skip
-
-
-def test_an_audit_of_all_decisions_finds_no_less_than_one_of_the_first(tmp_path: Path) -> None:
-    text = load_suite("delayed-service-credit-mini").text.replace(
-        '["sample-daily", "sample-other"]', '["sample-daily"]'
-    )
-    text = (
-        text.replace("widths = [10]", "widths = [4]")
-        .replace("top_k = [10]", "top_k = [4]")
-        .replace("paths = 6", "paths = 3")
-    )
-    found = []
-    for over in ("first", "window"):
-        made = text.replace('audit_over = "window"', f'audit_over = "{over}"').replace(
-            "risks = [0.25]", "risks = [0.9]"
-        )
-        run = evaluate(parse_suite(made), tmp_path / over, threads=1, underpowered=True)
-        rows = [row for row in read_evidence(run.folder).rows if row["split"] == "validation"]
-        found.append([row["audit"]["delayed_credit"] for row in rows])
-    first, window = found
-    assert all(a <= b for a, b in zip(first, window, strict=True))
-    assert first != window
 
 
 def test_power_of_the_papers_gate() -> None:

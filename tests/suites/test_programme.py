@@ -25,8 +25,8 @@ from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.replay.classics.backorder import optimise_s_s
 from ucsearch.replay.classics.demand import poisson
 
-WALKED = ("retail-lots-mini", "battery-fine-mini", "capacity-mini", "fresh-mini")
-OTHERS = ("known-optimum-mini", "where-search-helps-mini", "truck200-mini")
+WALKED = ("retail-lots-mini", "battery-fine-mini", "capacity-mini")
+OTHERS = ("known-optimum-mini", "truck200-mini")
 
 
 def rows_of(run: Run) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ class RidgeSettings:
     takes_known: ClassVar[bool] = True
 
     lags: tuple[int, ...] | None = None  # rising, the first is 1; None: `default_lags` of the season
-    # ridge, pull and discount, and `vary` below, were chosen on design data: scripts/choose_ridge.py.
+    # ridge, pull and discount, and `vary` below, were chosen on design data: studies/choose_ridge.py.
     ridge: float = 3.0  # penalty in observations: 3 weighs like three rows of "no effect"
     pull: float = 25.0  # times `ridge` for the regressor that pulls to the mean
     discount: float = 0.998  # weight of a row relative to the next newer one

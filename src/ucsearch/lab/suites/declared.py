@@ -203,19 +203,6 @@ def _known_optimum(s: Table) -> Plan:
     )  # fmt: skip
 
 
-def _helps(s: Table) -> Plan:
-    ids = tuple(f"s{n}" for n in range(s.get("series", 6)))
-    kinks, seen = s.get("kinks", [1.0, 9.0, 39.0]), s.get("qualities", ["right", "narrow", "blind"])
-    orders = product(s.get("leads", [1, 3]), s.get("fixed_days", [0.0, 4.0, 12.0]), s.get("pack_days", [0.0, 2.0]))
-    names = [f"order L{lead} K{fixed:02.0f} P{pack:.0f}" for lead, fixed, pack in orders]
-    names += [f"capacity up{up:02d}" for up in s.get("up_times", [1, 6])]
-    families: dict[str, Series] = {f"{name} k{kink:02.0f} {q}": ids for name in names for kink in kinks for q in seen}
-    return Plan(
-        series={"design": families}, windows={"design": 1}, decisions={"design": s.get("decisions", 28)},
-        policies={"design": frozenset(("greedy", "search", "members"))}, exactly=False,
-    )  # fmt: skip
-
-
 def _truck(s: Table) -> Plan:
     trucks = {
         region: tuple(sorted(f"{store} truck {g}" for store in stores for g in range(s.get("trucks", 2))))
@@ -274,7 +261,6 @@ _PLANS: dict[str, Callable[[Table], Plan]] = {
     "lost_sales": _lost_sales,
     "scaling": _scaling,
     "known_optimum": _known_optimum,
-    "helps": _helps,
     "truck": _truck,
     "staffing": _staffing,
     "stressors": _stressors,

@@ -28,7 +28,6 @@ KINDS = {
     "mechanism": ("mechanism.run", "MechanismSettings"),
     "truck": ("truck", "TruckSettings"),
     "staffing": ("staffing", "StaffingSettings"),
-    "helps": ("helps", "HelpsSettings"),
     "lob": ("lob.run", "LobSettings"),
     "stressors": ("stressors.run", "StressorsSettings"),
     "known_optimum": ("known_optimum.run", "KnownOptimumSettings"),

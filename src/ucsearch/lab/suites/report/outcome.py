@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ucsearch.lab.suites.heatmap import heat_map
 from ucsearch.lab.suites.report.deltas import Comparison
 from ucsearch.lab.suites.report.parts import bullets, paragraph, records, section, table
 from ucsearch.lab.suites.report.sections import anything, conditions
@@ -22,7 +21,7 @@ _WORST = 10  # rows of a table of worst cases
 
 def tables(evidence: Evidence) -> str:
     """The manifest's own tables, the no-go audit, and further figures."""
-    parts = [_map(t) for t in evidence.get("tables") or [] if evidence.get("kind") == "helps" and t["name"] == "gains"]
+    parts: list[str] = []
     own = (evidence.get("settings") or {}).get("walkforward") or {}
     if few := (own.get("comparators") or {}).get("series"):
         told = f"Samplers ran on {few} series of each family; their means below are over those alone."
@@ -34,11 +33,6 @@ def tables(evidence: Evidence) -> str:
         if not any(word in str(key) for word in ("calibration", "coverage")):
             parts.append(anything(sentence(str(key)), value))
     return section("tables", "Tables", parts)
-
-
-def _map(content: Mapping[str, Any]) -> str:
-    told = "Gains in hundredths of the scale-free delta: 1 is about 2 % of cost. Blue: the part named is cheaper."
-    return paragraph(told) + f'<div class="figures">{heat_map(content)}</div>'
 
 
 def _table(content: Mapping[str, Any]) -> str:

@@ -226,12 +226,7 @@ class _Run(Ground):
         """One candidate and its comparators, at its risk and budget, on validation."""
         panel = self.panel("validation")
         credit: list[dict[str, Floats]] = []
-        every = self.s.audit_over == "window"
-        keep = (
-            (lambda t, decided: credit.append(credits_of(decided)) if every or t == 0 else None)
-            if self.s.audit
-            else None
-        )
+        keep = (lambda t, decided: credit.append(credits_of(decided)) if t == 0 else None) if self.s.audit else None
         walked = walk(panel, self.certified(candidate, keep=keep), engine=self.s.engine)
         best = self.hindsight(panel, candidate["depth"])
         decisions = panel.decisions * len(panel)

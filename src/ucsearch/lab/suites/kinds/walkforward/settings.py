@@ -16,7 +16,7 @@ __all__ = ["Candidates", "Comparators", "Items", "Option", "Splits", "WalkForwar
 
 
 _LATER: dict[str, Any] = {
-    "audit_over": "first", "levels": [], "leads": False, "power": False, "seen": [], "forecaster": "ridge",
+    "levels": [], "leads": False, "power": False, "seen": [], "forecaster": "ridge",
 }  # fmt: skip
 
 
@@ -185,9 +185,6 @@ class WalkForwardSettings(_Table):
     gate: bool = True
     audit: bool = Field(
         default=False, description="stop before test unless validation windows show a positive candidate"
-    )
-    audit_over: Literal["first", "window"] = Field(
-        default="first", description="whether the audit looks at a window's first decision or at all of them"
     )
     levels: tuple[float, ...] = Field(default=(), description="coverage of central intervals is counted at these")
     leads: bool = Field(default=False, description="utility over every other policy, with an interval by data sets")
