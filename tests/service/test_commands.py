@@ -9,6 +9,7 @@ import os
 import random
 import socket
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ from ucsearch.cli.main import app
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.monitor import Settings, rank_of
 from ucsearch.monitor.arming import arm, replayed
+from ucsearch.planner.decide.in_memory import decide_cases
 from ucsearch.planner.new.inventory import write_scaffold
+from ucsearch.planner.settings import load_settings
 from ucsearch.records.backup import restore
 from ucsearch.records.chain import Checkpoint
 from ucsearch.service.backups import backup_log
@@ -59,8 +62,24 @@ def test_a_new_service_is_right_and_shows_its_token_once(tmp_path: Path) -> None
     assert "bot" not in command("token", "list", str(tmp_path / "s"))[1]
 
 
+def test_a_new_service_refuses_forecasts_of_another_time(tmp_path: Path) -> None:
+    init(tmp_path / "s")
+    settings = load_settings(tmp_path / "s" / "orders.toml")
+    forecast = {"mean": [5, 6, 5, 4], "std": [1, 1, 1, 1]}
+    cutoffs = {"today": "2024-05-20", "old": "2024-05-16", "unknown": None}
+    rows = [
+        {"series": name, "on_hand": 3, "open_orders": [4], "forecast": forecast | ({"cutoff": day} if day else {})}
+        for name, day in cutoffs.items()
+    ]
+    told = {row["series"]: row for row in decide_cases(settings, rows, now=datetime(2024, 5, 20, tzinfo=UTC))}
+    assert {name: row["outcome"] == "REFUSED" for name, row in told.items()} == {
+        "today": False, "old": True, "unknown": False,
+    }  # fmt: skip
+    assert "expected one at most 2 periods before 2024-05-20" in told["old"]["problem"]
+
+
 def _key_and_certificate() -> tuple[bytes, bytes]:
-    from datetime import UTC, datetime, timedelta
+    from datetime import timedelta
 
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
