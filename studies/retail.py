@@ -6,6 +6,7 @@ time 2; with fixed cost: 8 days of demand an order, packs of 0.75 day. A delta i
 
     UCSEARCH_DATA=... python -m studies.retail --items 80
     UCSEARCH_DATA=... python -m studies.retail --items 80 --case lots --forecaster ridge_paths
+    UCSEARCH_DATA=... python -m studies.retail --items 60 --sales sales.csv  # for `ucsearch backtest`
 """
 
 from __future__ import annotations
@@ -199,13 +200,24 @@ def run(case: str, count: int, model: str, folder: Path | None) -> dict[str, Any
     return out | {name: delta(own, other, stores) for name, other in joined.items()}
 
 
+def write_sales(path: Path, count: int) -> None:
+    """The history of the items that are reported, as a planner's file."""
+    named = [item for store in TESTED_ON for item in items(store, count, 7)]
+    rows = [f"{name},{t},{y:g}" for name, values in named for t, y in enumerate(values, 1)]
+    path.write_text("\n".join(["series,step,demand", *rows]) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.retail", description=__doc__)
     parser.add_argument("--items", type=int, default=80, help="per store")
     parser.add_argument("--case", choices=(*CASES, "both"), default="both")
     parser.add_argument("--forecaster", choices=tuple(FORECASTERS), default=next(iter(FORECASTERS)))
     parser.add_argument("--keep", type=Path, help="folder for finished stores; the same command goes on after a stop")
+    parser.add_argument("--sales", type=Path, help="write the sales of the items here and do nothing else")
     given = parser.parse_args()
+    if given.sales is not None:
+        write_sales(given.sales, given.items)
+        return
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
     for case in CASES if given.case == "both" else (given.case,):
