@@ -16,9 +16,12 @@ import numpy as np
 import pytest
 from numba.core import config
 
+from ucsearch.engine import compile as kernels
 from ucsearch.engine import reachable, simulate
 from ucsearch.engine.compiled import engine
 from ucsearch.engine.compiled.loading import Loaded
+from ucsearch.layout import Layout
+from ucsearch.task import Task
 
 __all__ = ["plain_kernels"]
 
@@ -34,7 +37,21 @@ def plain_kernels() -> Iterator[None]:
         patch.setattr(engine, "load_or_compile", _load)
         patch.setattr(simulate, "load_or_compile", _load)
         patch.setattr(reachable, "load_or_compile", _load)
+        patch.setattr(kernels, "load", _plain)
         yield
+
+
+def _plain(
+    task: Task, layout: Layout, kind: kernels.Kind, warm: Callable[[Callable[..., Any]], None], what: str
+) -> kernels.Kernel:
+    entry = kernels.plain(task, layout, kind)
+
+    def call(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):  # hashes wrap
+            return entry(*arguments)
+
+    warm(call)
+    return kernels.Kernel(call)
 
 
 def _load(

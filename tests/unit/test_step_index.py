@@ -42,7 +42,7 @@ def feasible(s: Any, a: float, h: int, p: Any) -> bool:
 
 
 def step(s: Any, a: float, y: float, h: int, p: Any) -> Level:
-    return Level(s.level + a - 0.25 * h * (s.level > 1.0))
+    return Level(s.level + a - (0.25 * h if s.level > 1.0 else 0.0))
 
 
 def reward(s: Any, a: float, y: float, h: int, p: Any) -> float:

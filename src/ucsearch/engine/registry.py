@@ -1,4 +1,4 @@
-"""Which algorithms there are: a plain function and kernel templates each. Comparators register theirs here too."""
+"""Which algorithms there are: a plain function each, and a kernel. Comparators register theirs here too."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ __all__ = ["ALGORITHMS", "Algorithm", "register"]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """`plain(window, state) -> Outcome`, and the templates of which the last defines `uc_panel`."""
+    """`plain(window, state) -> Outcome`, and what its kernel is made of: a module with `build(rules, shape, jit)`.
+    Where there is none, and for the GPU, templates of which the last defines `uc_panel`."""
 
     plain: Callable[..., Any]
     templates: tuple[tuple[str, str], ...]  # (package, file name)
+    module: str = ""
 
     def text(self) -> str:
         """All templates one after another."""
@@ -25,10 +27,10 @@ class Algorithm:
 ALGORITHMS: dict[str, Algorithm] = {}
 
 
-def register(name: str, plain: Callable[..., Any], package: str, *templates: str) -> None:
+def register(name: str, plain: Callable[..., Any], package: str, *templates: str, module: str = "") -> None:
     """`templates` are file names in `package`, or "other.package:file"."""
     places = []
     for template in templates:
         where, colon, file = template.partition(":")
         places.append((where, file) if colon else (package, template))
-    ALGORITHMS[name] = Algorithm(plain, tuple(places))
+    ALGORITHMS[name] = Algorithm(plain, tuple(places), module)

@@ -55,10 +55,11 @@ class Jit(Protocol):
 class Compiler:
     """Compiles the functions of one task."""
 
-    def __init__(self, task: Task, layout: Layout, jit: Jit) -> None:
+    def __init__(self, task: Task, layout: Layout, jit: Jit, checks: bool = True) -> None:
+        """`checks`: with checked `math` in place of Python's."""
         self.task, self.layout, self.jit = task, layout, jit
         self._made: dict[int, Function] = {}
-        self._math: dict[Function, Function] | None = None
+        self._math: dict[Function, Function] | None = None if checks else {}
 
     def rule(self, role: str) -> Function:
         """The function of a role of `Task.functions`, or `use:NAME` for one of `Task.uses`."""
@@ -93,7 +94,7 @@ class Compiler:
                 ready: Any = self._compiled(value)
             elif isinstance(value, types.BuiltinFunctionType) and value in self._math:
                 ready = self._math[value]
-            elif value is math:
+            elif value is math and self._math:
                 ready = _module(self._math)
             else:
                 continue

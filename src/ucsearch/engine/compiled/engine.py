@@ -14,16 +14,19 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import Inputs, Outputs, read_only
 from ucsearch.engine.compiled.cache import is_cached, kernel_name
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
 from ucsearch.engine.compiled.loading import LOCK, Loaded, load_or_compile
+from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, Status
 from ucsearch.errors import UncompilableWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
 from ucsearch.reach import Reach
 from ucsearch.rules.dialect import Refused, explain
+from ucsearch.rules.source import Unreadable
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
@@ -40,9 +43,11 @@ _Key = tuple[Layout, int, str, bool]
 class _Slot:
     """What is known of one kernel of a task, under the rules then in force. Kept on the task and let go with it."""
 
-    def __init__(self, reach: Reach, text: str | None) -> None:
-        self.reach, self.text = reach, text
-        self.loaded: Loaded | None = None
+    def __init__(self, reach: Reach, text: str | None, name: str | None) -> None:
+        self.reach = reach
+        self.text = text  # of a kernel made of templates
+        self.name = name  # on disk; None where it is made of functions that cannot be read
+        self.loaded: Loaded | kernels.Kernel | None = None
         self.call: Kernel | None = None  # what is loaded, in the form in which searches call it
         self.tried = False  # with nothing loaded: known not to compile
 
@@ -58,15 +63,32 @@ def _slot(task: Task, layout: Layout, settings: Settings) -> _Slot:
     slot = slots.get(key)
     if slot is not None and slot.reach is reach:
         return slot
+    text, name = _written(task, layout, settings)
+    if slot is not None and name is not None and slot.name == name:
+        slot.reach = reach  # what has changed is not in this kernel
+        return slot
+    slots[key] = made = _Slot(reach, text, name)
+    return made
+
+
+def _kind(settings: Settings) -> kernels.Kind | None:
+    module = ALGORITHMS[settings.algorithm].module
+    return kernels.Kind(module, settings.mode, settings.use_bound) if module else None
+
+
+def _written(task: Task, layout: Layout, settings: Settings) -> tuple[str | None, str | None]:
+    """A kernel's text, if it is made of templates, and its name on disk."""
+    kind = _kind(settings)
+    if kind is not None:
+        try:
+            return None, kernels.name_of(task, layout, kind)
+        except Unreadable:
+            return None, None
     try:
         text = kernel_text(task, layout, settings.mode, settings.algorithm, settings.use_bound)
     except Unsourced:
-        text = None
-    if slot is not None and text is not None and slot.text == text:
-        slot.reach = reach  # what has changed is not in this kernel
-        return slot
-    slots[key] = made = _Slot(reach, text)
-    return made
+        return None, None
+    return text, kernel_name(text)
 
 
 def ready_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
@@ -82,14 +104,15 @@ def ready_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | Non
 
 def on_disk(task: Task, layout: Layout, settings: Settings) -> bool:
     """Whether loading the kernel means reading machine code rather than compiling."""
-    text = _slot(task, layout, settings).text
-    return text is not None and is_cached(text)
+    slot = _slot(task, layout, settings)
+    if slot.text is None:
+        return slot.name is not None and kernels.is_on_disk(slot.name)
+    return is_cached(slot.text)
 
 
 def name_of(task: Task, layout: Layout, settings: Settings) -> str:
     """The kernel's name on disk; one of this task's own where it has no text."""
-    text = _slot(task, layout, settings).text
-    return f"{id(task)} {_key(layout, settings)}" if text is None else kernel_name(text)
+    return _slot(task, layout, settings).name or f"{id(task)} {_key(layout, settings)}"
 
 
 def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
@@ -98,18 +121,24 @@ def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None
         slot = _slot(task, layout, settings)
         if not slot.tried:
             slot.tried = True
-            arguments = (task, layout, settings.mode, settings.algorithm, settings.use_bound)
             try:
-                slot.loaded = load_or_compile(
-                    slot.text,
-                    lambda ways: cast(Kernel, kernel_namespace(*arguments, ways)["uc_panel"]),
-                    lambda kernel: _warm(_form(task, kernel), task, layout, settings),
-                    f"{settings.algorithm} for task {task.name!r}",
-                )
+                slot.loaded = _loaded(task, layout, settings, slot.text)
                 slot.call = _form(task, slot.loaded.call)
             except Exception as error:  # numba raises many kinds; all mean the same here
                 warn_user(_explained(task, error), UncompilableWarning)
         return slot.call
+
+
+def _loaded(task: Task, layout: Layout, settings: Settings, text: str | None) -> Loaded | kernels.Kernel:
+    kind, what = _kind(settings), f"{settings.algorithm} for task {task.name!r}"
+
+    def warm(kernel: Kernel) -> None:
+        _warm(_form(task, kernel), task, layout, settings)
+
+    if kind is not None:
+        return kernels.load(task, layout, kind, warm, what)
+    arguments = (task, layout, settings.mode, settings.algorithm, settings.use_bound)
+    return load_or_compile(text, lambda ways: cast(Kernel, kernel_namespace(*arguments, ways)["uc_panel"]), warm, what)
 
 
 def _explained(task: Task, error: Exception) -> str:

@@ -128,7 +128,7 @@ def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> t
             return float(own(load(st, i, r), at - LATER, tables[r] if MEMBERS else tables, p))
 
         fill = task.fill if jit.compiles and shape.room != (0, 0, 0, 0) else None
-        filled = None if fill is None else Compiler(task, layout, jit.ours).helper(fill.fill)
+        filled = None if fill is None else Compiler(task, layout, jit.ours, checks=False).helper(fill.fill)
         tables = forecast.build(task, rule("prepare"), filled, shape, jit)
     else:
 

@@ -25,8 +25,12 @@ from ucsearch.task import Task
 __all__ = ["make_window", "outcomes_of", "run_shared", "run_window"]
 
 _TEMPLATES = "ucsearch.engine.compiled.templates"
-register("beam", beam, _TEMPLATES, "beam.py")
-register("exact", exact, _TEMPLATES, "hashing.py", "exact_perfect.py", "exact_programme.py", "exact.py")
+_KERNELS = "ucsearch.engine.kernels"
+register("beam", beam, _TEMPLATES, "beam.py", module=f"{_KERNELS}.beam")
+register(
+    "exact", exact, _TEMPLATES, "hashing.py", "exact_perfect.py", "exact_programme.py", "exact.py",
+    module=f"{_KERNELS}.exact",
+)  # fmt: skip
 register("closed", closed, _TEMPLATES, "closed_states.py", "closed.py")
 register("mcts", mcts, _TEMPLATES, "mcts.py")
 
