@@ -80,9 +80,12 @@ def run_backtest(
         by_name = {history.series: history for history in histories}
         long = [by_name[history.series] for history in long]
         notes.append(note)
-    knobs, spent = tune_rules(parts, settings, long, before) if long else ({}, {})
-    places = {history.series: i for i, history in enumerate(long)}
     others = {} if given is None else {h.series: h for h in read_histories(given, data, states)[0]}
+    judge = None
+    if given is not None and settings.task.left_counts == "daily":
+        judge = given, [others[history.series] for history in long]
+    knobs, spent = tune_rules(parts, settings, long, before, judge) if long else ({}, {})
+    places = {history.series: i for i, history in enumerate(long)}
 
     def work(part: list[History]) -> Arrays:
         beside = None if given is None else Replay([others[h.series] for h in part], given, parts.tick)

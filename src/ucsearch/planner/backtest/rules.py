@@ -29,16 +29,22 @@ _WIDEST = math.log(64.0)  # how far from the critical ratio's odds a shortage co
 
 
 def tune_rules(
-    parts: Parts, settings: Settings, histories: Sequence[History], earlier: int
+    parts: Parts,
+    settings: Settings,
+    histories: Sequence[History],
+    earlier: int,
+    judge: tuple[Settings, Sequence[History]] | None = None,
 ) -> tuple[dict[str, Chosen], dict[str, float]]:
     """The best setting of every rule on the `earlier` periods before the counted ones; and what every rule cost there,
-    by its name and, tuned, with `TUNED` behind it."""
+    by its name and, tuned, with `TUNED` behind it. `judge`: other settings and the same series under them, which say
+    what is left is worth."""
     before, past = earlier_part(settings, histories, earlier)
+    judged = None if judge is None else earlier_part(*judge, earlier)
     entries = Replay(past[:1], before, parts.tick).rules
     grids = {name: _grid(entry, histories) for name, entry in entries.items()}
     tried = {name: _usable(entries[name], grid.settings()) for name, grid in grids.items()}
     held: dict[tuple[str, ...], Floats] = {}
-    costs = _costs(parts, "rules-0", before, past, tried, held)
+    costs = _costs(parts, "rules-0", before, past, tried, held, judged)
     for turn in range(1, ROUNDS + 1):
         wider = {n: g.widened(pooled_best(tried[n], costs[n])) for n, g in grids.items()}
         more = {
@@ -47,7 +53,7 @@ def tune_rules(
         }  # fmt: skip
         if not any(more.values()):
             break
-        for name, values in _costs(parts, f"rules-{turn}", before, past, more, held).items():
+        for name, values in _costs(parts, f"rules-{turn}", before, past, more, held, judged).items():
             costs[name] = np.concatenate([costs[name], values])
             tried[name] = tried[name] + more[name]
         grids = wider
@@ -81,13 +87,16 @@ def _grid(entry: Entry, histories: Sequence[History]) -> Grid:
 
 def _costs(
     parts: Parts, stage: str, settings: Settings, histories: Sequence[History], tries: dict[str, list[Knobs]],
-    held: dict[tuple[str, ...], Floats],
+    held: dict[tuple[str, ...], Floats], judged: tuple[Settings, list[History]] | None,
 ) -> dict[str, Floats]:  # fmt: skip
     """(tries, S, 2) costs of every try by half of the periods. `held`: forecasts that an earlier stage made."""
 
     def work(part: list[History]) -> Arrays:
         names = tuple(history.series for history in part)
-        replay = Replay(part, settings, parts.tick, held.get(names))
+        judge = None
+        if judged is not None:
+            judge = Replay([history for history in judged[1] if history.series in names], judged[0], parts.tick)
+        replay = Replay(part, settings, parts.tick, held.get(names), judge)
         held[names] = replay.members
         wanted = [(name, i, knobs) for name, several in tries.items() for i, knobs in enumerate(several)]
 
