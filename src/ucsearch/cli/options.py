@@ -22,6 +22,7 @@ __all__ = [
     "checked_files",
     "load_task",
     "log_of",
+    "own_task",
     "page_path",
     "settings_of",
     "some_settings",
@@ -37,7 +38,7 @@ LogOption = Annotated[
     Path | None, typer.Option("--log", "-l", envvar="UCSEARCH_LOG", help="The audit log; else [files] log.")
 ]
 TaskOption = Annotated[
-    str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The recorded task, if it is your own.")
+    str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task, if neither ours nor the settings'.")
 ]
 
 
@@ -105,6 +106,13 @@ def page_path(settings: Settings | None, name: str) -> Path | None:
     except OSError as error:
         raise InputError("files.pages", str(folder), f"a folder that can be made ({error.strerror})") from error
     return folder / name
+
+
+def own_task(text: str | None, settings: Settings | None) -> Task | None:
+    """The task that --task names, else the settings' own; None where that ships with the package."""
+    from ucsearch.planner.settings.own import own_tasks
+
+    return load_task(text) if text is not None else next(iter(own_tasks(settings).values()), None)
 
 
 def load_task(text: str) -> Task:

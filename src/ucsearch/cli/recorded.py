@@ -14,8 +14,8 @@ from ucsearch.cli.options import (
     SettingsOption,
     TaskOption,
     checked_files,
-    load_task,
     log_of,
+    own_task,
     page_path,
     settings_of,
     some_settings,
@@ -67,8 +67,8 @@ def explain(
         if numbers:
             from ucsearch.planner.recorded.whatif import parse_changes, what_if
 
-            given = None if task is None else load_task(task)
-            typer.echo(what_if(named, series[0], parse_changes(numbers), settings=found, task=given).text())
+            own = own_task(task, found)
+            typer.echo(what_if(named, series[0], parse_changes(numbers), settings=found, task=own).text())
             return
         _explain(named, series[0], found)
 
@@ -162,7 +162,7 @@ def override(
         try:
             done = override_decision(
                 log_of(log, found), series, who=who, why=why, clock=lambda: datetime.now(UTC), quantity=quantity,
-                task=None if task is None else load_task(task), force=force,
+                task=own_task(task, found), force=force,
                 decimal=None if decimal == "auto" else decimal,
             )  # fmt: skip
         except NotAllowed as error:
