@@ -346,7 +346,7 @@ MANY = 1_600  # with three steps the share is more than the least one
 def test_it_holds_with_so_many_members_that_the_share_grows(mode: int) -> None:
     deep = (seed for seed in itertools.count(mode, len(MODES)) if case_of(seed).policy.depth == 3)
     assert share(3, MANY) > LEAST
-    for seed in itertools.islice(deep, some(6)):
+    for seed in itertools.islice(deep, some(3)):
         check(seed, count=MANY)
 
 
@@ -393,4 +393,4 @@ def test_a_shared_limit_loses_no_more_than_its_gap_and_rounding() -> None:
 
 
 def test_a_shared_limit_of_many_points_loses_no_more_either() -> None:
-    assert sum(lost(seed, MANY) for seed in range(some(6))) > 0
+    assert sum(lost(seed, MANY) for seed in range(some(3))) > 0
