@@ -145,7 +145,7 @@ class CertifiedBeam(ParetoBeam):
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedBeam(CertifiedBeam):
     """Certificate-Constrained Retained Pareto Beam: among near-equal first actions, release the one whose planning
-    value over the reward-only action is safest (SPEC section 5). All limits are in units of reward."""
+    value over the reward-only action is safest (docs/certificate.md). All limits are in units of reward."""
 
     protect: bool = True  # let `certify` put exact best suffixes in
     near_equal: float = 0.0  # how far below the best score a candidate may lie

@@ -1,4 +1,4 @@
-"""What is proved about an allocation: value, bound, gap, prices, and what more of a limit is worth (SPEC section 11).
+"""What is proved about an allocation: value, bound, gap, prices, and what more of a limit is worth.
 
 `root - lower = sum of losses + price x unused` for any prices of at least 0, so the figures below stand on themselves;
 how the choice and the prices were found plays no part. `upper` is `root`, or less where choices were split.
@@ -220,7 +220,7 @@ def evaluate(problem: Problem) -> Result:
 
 
 def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result:
-    """The figures of SPEC section 11 for any choice that keeps the limits and any prices of at least 0."""
+    """The figures that a proof of an allocation holds, for any choice that keeps the limits and any prices of at least 0."""
     charge = problem.charge(prices)
     priced = problem.ceiling - charge
     top = priced.max(axis=1)

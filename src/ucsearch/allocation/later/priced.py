@@ -1,7 +1,7 @@
 """Closed-loop values with a price on every step's use: one pass over what a search has reached, no task called.
 
 With prices of at least 0 on the uses of all steps, `sum of V + sum over steps of price x limit` is at least the
-expected value of every joint policy that keeps the limits (SPEC section 11): a limit that always holds also holds on
+expected value of every joint policy that keeps the limits: a limit that always holds also holds on
 average. Prices come per series (K, N, H), a resource that is not limited at a step has price 0 there.
 """
 

@@ -1,7 +1,7 @@
 """Upper bounds on what a first action can score in members mode: perfect information, reweighted and penalised.
 
 Each member may plan for itself, which is too good to be true; weights move the members towards the worst case the
-spread stands for, and penalties on departing from one another take most of the rest back (SPEC section 4; the proof
+spread stands for, and penalties on departing from one another take most of the rest back (the proof
 is in `members_dual`). Task functions run once per member state, through the engine asked for; the numerical part is
 the same compiled code for both engines, so their bounds are equal to the bit.
 """
