@@ -220,7 +220,7 @@ def evaluate(problem: Problem) -> Result:
 
 
 def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result:
-    """The figures that a proof of an allocation holds, for any choice that keeps the limits and any prices of at least 0."""
+    """The figures of the proof, for any choice that keeps the limits and any prices of at least 0."""
     charge = problem.charge(prices)
     priced = problem.ceiling - charge
     top = priced.max(axis=1)

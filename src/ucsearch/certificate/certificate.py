@@ -81,7 +81,7 @@ class Closed:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is proved about the put-forward first action, among the actions offered, under the forecast. NaN: does not apply."""
+    """What is proved about the first action put forward, among those offered. NaN: does not apply."""
 
     kind: str  # "oracle", "bound" or "closed_exact"
     action: float | None  # put forward; None when no path was found
