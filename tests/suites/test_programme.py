@@ -14,7 +14,6 @@ import pytest
 from tests.kit.suites import run_of, shared_run
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.suites.conclusions import conclusion, standing
-from ucsearch.lab.suites.declared import plan_of
 from ucsearch.lab.suites.kinds.known_optimum.chain import Chain
 from ucsearch.lab.suites.other_files import load_replaced
 from ucsearch.lab.suites.power import power
@@ -82,14 +81,7 @@ def test_a_suite_cannot_leave_samplers_out_silently() -> None:
         parse_suite(text.replace("validation = false", "validation = true"))
     with pytest.raises(InputError, match="is none of"):
         parse_suite(text.replace("nodes = 500000", 'only = ["exact-closed-r0-d9"]'))
-    plan = plan_of(json.loads(json.dumps({"kind": "walkforward", **_table(text)})))
-    assert plan.few == 3
-
-
-def _table(text: str) -> dict[str, Any]:
-    import tomllib
-
-    return {"walkforward": tomllib.loads(text)["walkforward"]}
+    assert parse_suite(text).settings.plan().few == 3
 
 
 # -------------------------------------------------------------------- the optimum
@@ -176,21 +168,3 @@ def test_power_of_opponents_that_ran_on_fewer_series() -> None:
     cem = power({"f": {"cem-time": few.tolist()}}, {"cem-time": 0.0}, {"f": 8}, seed=1, name="x")
     assert both.all == pytest.approx(rule.all * cem.all, abs=0.05)
     assert both.all < rule.all
-
-
-def test_the_map_shows_every_gain_in_its_place() -> None:
-    from ucsearch.lab.suites.heatmap import heat_map
-
-    columns = [{"name": "Cost"}, {"name": "Gain, mean"}]
-    rows = [
-        ["order L1 K04 P0 k09 right", "greedy", 5.0, None],
-        ["order L1 K04 P0 k09 right", "search", 4.0, 0.12],
-        ["order L1 K04 P0 k09 right", "members", 4.0, -0.03],
-        ["capacity up06 k39 blind", "search", 4.0, 0.0],
-    ]
-    made = heat_map({"columns": columns, "rows": rows})
-    assert made.count("<rect") == 1 + 3
-    assert "lead 1, fixed cost 4 d, pack 0 d, shortage 9:1, forecast right: +0.120" in made
-    assert "capacity, stays up 6, shortage 39:1, forecast blind: +0.000" in made
-    assert "members over the mean" in made
-    assert "closed loop over common plans" not in made  # nobody has a figure for it

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -347,59 +344,6 @@ def test_spread() -> None:
 def test_differences(a: Any, b: Any, count: int) -> None:
     assert len(list(differences(a, b, "x"))) == count
     assert len(list(differences(b, a, "x"))) == count
-
-
-RUNNER = ("job", "run", "kinds", "sources", "walk", "choosers", "bindings", "suite", "report")
-BELOW = (
-    "engine",
-    "certificate",
-    "dispatch",
-    "policies",
-    "comparators",
-    "learned",
-    "forecast",
-    "data",
-    "planning",
-    "gym",
-)
-
-
-def test_recheck_imports_neither_runner_nor_search() -> None:
-    """By reading the source of the recheck and of everything of ours it imports, lazily or not."""
-    root = Path(recheck.__file__).parents[2]
-    seen, todo = set(), ["ucsearch.lab.suites.recheck"]
-    while todo:
-        name = todo.pop()
-        path = root.parent / Path(*name.split("."))
-        file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
-        # The verifier is a program of its own, checked by its own tests; packages' lazy front doors import nothing.
-        if name in seen or not file.exists() or name.startswith("ucsearch.verify") or name == "ucsearch":
-            continue
-        seen.add(name)
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                todo += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            elif isinstance(node, ast.Import):
-                todo += [alias.name for alias in node.names]
-    ours = {name for name in seen if name.startswith("ucsearch")}
-    assert "ucsearch.lab.suites.derive" in ours
-    for part in RUNNER:
-        assert not any(re.match(rf"ucsearch\.evaluation\.{part}\b", name) for name in ours), part
-    for part in BELOW:
-        assert not any(re.match(rf"ucsearch\.{part}\b", name) for name in ours - {"ucsearch.records.record"}), part
-
-
-def test_rechecking_loads_no_search(tmp_path: Path) -> None:
-    folder = kit.write(tmp_path)
-    code = (
-        "import sys; from ucsearch.lab.suites import verify_evidence; "
-        f"assert verify_evidence({str(folder)!r}, decisions=0).ok; "
-        "print([m for m in sys.modules if m.startswith(('ucsearch.engine', 'ucsearch.decision', 'numba', 'scipy'))"
-        " or m.startswith('ucsearch.lab.suites') and m.split('.')[2:3] in "
-        "(['job'], ['run'], ['kinds'], ['sources'], ['suite'])])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 # -------------------------------------------------------------------- commands

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from tests.kit.suites import smaller
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.embedded import sample_demand
 from ucsearch.lab.suites.claims import status_rows
-from ucsearch.lab.suites.declared import plan_of
 from ucsearch.lab.suites.ledger import read_ledger
 from ucsearch.lab.suites.manifest import read_evidence
 from ucsearch.lab.suites.other_files import load_replaced
@@ -168,5 +166,3 @@ def test_candidates_of_other_modes_have_names_of_their_own() -> None:
     policy = suite.settings.candidates.policy(made["exact-members-r0.5-d3"])
     assert (policy.mode, policy.spread) == ("members", None)
     assert suite.settings.candidates.policy(made["exact-r0.5-d3"]).spread == "std"
-    plan = plan_of(tomllib.loads(suite.text))
-    assert plan.candidates == made

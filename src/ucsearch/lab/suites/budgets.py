@@ -1,4 +1,4 @@
-"""Selection and budgets of a suite, tied to its file: candidates' settings, samples per decision, what was spent."""
+"""Selection and budgets of a suite, tied to its settings: candidates, samples per decision, what was spent."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ucsearch.lab.suites.declared import FORMS, SAMPLERS, Plan
 from ucsearch.lab.suites.differences import Problem, differences
+from ucsearch.lab.suites.plan import SAMPLERS, Plan
 from ucsearch.lab.suites.rows import Row
+from ucsearch.lab.suites.suite import Suite
 from ucsearch.replay.statistics import mean
+from ucsearch.tasks import TASKS
 
 __all__ = ["choice_problems"]
 
@@ -19,28 +21,25 @@ SPENT = 0.95
 Record = Mapping[str, Any]
 
 
-def choice_problems(suite: Record, plan: Plan, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
-    """What the selection record says of candidates and budgets, against the suite file and the rows."""
-    kind, table = suite["kind"], suite.get(suite["kind"], {})
-    if kind == "walkforward":
-        yield from _protocol(table, plan, selection)
+def choice_problems(suite: Suite, plan: Plan, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+    """What the selection record says of candidates and budgets, against the suite's settings and the rows."""
+    if suite.kind == "walkforward":
+        yield from _protocol(suite.settings, plan, selection)
         yield from _candidates(plan, selection)
-        yield from _samples(table, rows, selection)
-        yield from _value(table, rows, selection)
-    elif kind in ("direction", "synthetic"):
-        yield from _declared_choice(kind, table, rows, selection)
+        yield from _samples(suite.settings, rows, selection)
+        yield from _value(suite.settings, rows, selection)
+    elif suite.kind in ("direction", "synthetic"):
+        yield from _declared_choice(suite.kind, suite.settings, rows, selection)
 
 
-def _protocol(table: Record, plan: Plan, selection: Record) -> Iterator[Problem]:
-    form = FORMS.get(str((table.get("task") or {}).get("name")))
-    wanted: dict[str, Any] = {"gate": table.get("gate", True), "policy": "uc", "utility": "utility",
-                              "windows": dict(plan.windows)}  # fmt: skip
-    if form is not None:
-        wanted |= {"form": form, "metric": "cost" if form == "cost" else "utility"}
+def _protocol(settings: Any, plan: Plan, selection: Record) -> Iterator[Problem]:
+    form = TASKS[settings.task["name"]].kind.form
+    wanted = {"gate": settings.gate, "policy": "uc", "utility": "utility", "windows": dict(plan.windows),
+              "form": form, "metric": "cost" if form == "cost" else "utility"}  # fmt: skip
     protocol = selection["protocol"]
     yield from differences({name: protocol.get(name) for name in wanted}, wanted, "selection.json.protocol")
     yield from differences(selection["how"], "selected", "selection.json.how")
-    if ("power" in selection) is not bool(table.get("power", False)):
+    if ("power" in selection) is not settings.power:
         yield Problem("selection.json.power", "something else than suite.toml", "asked for by both or by neither")
 
 
@@ -53,7 +52,7 @@ def _candidates(plan: Plan, selection: Record) -> Iterator[Problem]:
         yield from differences(own, dict(declared[name]), f"selection.json.candidates.{name}.settings")
 
 
-def _samples(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+def _samples(own: Any, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
     """A sampler's plans per decision are the candidate's own nodes by its depth, and the rows must show them spent."""
     validation = [row for row in rows if row["split"] == "validation"]
     held = {c["id"]: c["settings"] for c in selection["candidates"]}
@@ -65,12 +64,12 @@ def _samples(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[
         depth = settings["depth"]
         if settings.get("mode") == "closed":
             # A transition is of one outcome, a step of a sampler's plan of all members.
-            spent = spent / table.get("paths", 60)
+            spent = spent / own.paths
         if decisions and math.isfinite(spent):
             yield from differences(settings.get("samples"), max(2, int(spent / decisions // depth)), f"{where}.samples")
         if not settings.get("samples_wide", 0) >= settings.get("samples", math.inf):
             yield Problem(f"{where}.samples_wide", repr(settings.get("samples_wide")), "at least samples")
-        if not (table.get("comparators") or {}).get("validation", True):
+        if not own.comparators.validation:
             continue
         for row, side in zip(validation, sides, strict=True):
             budget = settings["samples"] * depth * row["decisions"]
@@ -79,33 +78,32 @@ def _samples(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[
     chosen = held.get(selection["candidate"])
     if chosen is None:
         return
-    others = (table.get("comparators") or {}).get("others", ["rand-shoot"])
     for row in rows:
         if row["split"] != "test":
             continue
         each = chosen["depth"] * row["decisions"]
-        if (table.get("comparators") or {}).get("series") is not None and "cem" not in row["policies"]:
-            continue  # whether it must be there, `declared` says
-        for sampler in (*SAMPLERS, *(["rand-shoot"] if "rand-shoot" in others else [])):
+        if own.comparators.series is not None and "cem" not in row["policies"]:
+            continue  # whether it must be there, the plan says
+        for sampler in (*SAMPLERS, *(["rand-shoot"] if "rand-shoot" in own.comparators.others else [])):
             yield from _spent(row["policies"], sampler, chosen["samples"] * each, f"rows.jsonl {_place(row)}")
             wide = f"{sampler}-wide"
             if wide in row["policies"]:
                 yield from _spent(row["policies"], wide, chosen["samples_wide"] * each, f"rows.jsonl {_place(row)}")
 
 
-def _value(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+def _value(own: Any, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
     """Whom the value gate compares with, how hard they were tuned, and the samplers' plans at equal time."""
-    declared, value = table.get("value_gate"), selection.get("value")
+    declared, value = own.value_gate, selection.get("value")
     if (declared is None) != (value is None):
         yield Problem("selection.json.value", "something else than suite.toml", "asked for by both or by neither")
     if declared is None or value is None:
         return
     where = "selection.json.value"
-    yield from differences(value["margin"], declared.get("margin", 0.01), f"{where}.margin")
+    yield from differences(value["margin"], declared.margin, f"{where}.margin")
     endpoints = {name: one.get("endpoint") for name, one in value["practitioners"].items()}
-    wanted = {f"{name}-tuned": endpoint for name, endpoint in table["practitioners"].items()}
+    wanted = {f"{name}-tuned": endpoint for name, endpoint in own.practitioners.items()}
     yield from differences(endpoints, wanted, f"{where}.practitioners")
-    tries = declared.get("tries", 8)
+    tries = declared.tries
     for name, one in value["practitioners"].items():
         # Nobody was given more tries than declared; a rule with fewer settings has fewer.
         if not (isinstance(one.get("tries"), int) and 1 <= one["tries"] <= tries):
@@ -114,9 +112,9 @@ def _value(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[Pr
     if chosen is None:
         return
     for row in rows:
-        if (table.get("comparators") or {}).get("series") is not None and "cem-time" not in row["policies"]:
+        if own.comparators.series is not None and "cem-time" not in row["policies"]:
             continue
-        budget = declared["time_samples"] * chosen["depth"] * row["decisions"]
+        budget = declared.time_samples * chosen["depth"] * row["decisions"]
         for sampler in SAMPLERS:
             yield from _spent(row["policies"], f"{sampler}-time", budget, f"rows.jsonl {_place(row)}")
 
@@ -136,7 +134,7 @@ def _place(row: Row) -> str:
     return f"{row['split']} {row['family']} {row['series']} window {row['window']}"
 
 
-def _declared_choice(kind: str, table: Record, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+def _declared_choice(kind: str, own: Any, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
     """Suites that declare one policy still choose something on validation: its figures and its winner follow."""
     settings = selection["candidates"][0]["settings"]
     policy, metric, member = (
@@ -151,15 +149,15 @@ def _declared_choice(kind: str, table: Record, rows: Sequence[Row], selection: R
         return
     if kind == "direction":
         best = min(figures, key=lambda name: (figures[name], name))
-        risk = table.get("risk", 0.25)
+        risk = own.risk
     else:
         top = max(figures.values())
-        risk = min(r for r in table.get("risks", [0.25, 0.5, 1.0, 2.0]) if figures.get(f"risk-{r:g}") == top)
+        risk = min(r for r in own.risks if figures.get(f"risk-{r:g}") == top)
         best = f"risk-{risk:g}"
     yield from differences(settings.get("id"), best, f"{where}.id")
     yield from differences(settings.get("risk"), risk, f"{where}.risk")
     for row in rows:
         if row["split"] == "test":
-            budget = table.get("samples", 24 if kind == "direction" else 32) * table.get("depth", 3) * row["decisions"]
+            budget = own.samples * own.depth * row["decisions"]
             for sampler in ("cem", "rand-shoot"):
                 yield from _spent(row["policies"], sampler, budget, f"rows.jsonl {_place(row)}")

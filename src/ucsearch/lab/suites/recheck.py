@@ -2,7 +2,7 @@
 
 1. form, digests and seal (`read_evidence`)
 2. the suite file and the card are what the settings, the selection and the manifest say
-3. rows are what the suite file declares: families, series, windows, decisions, candidates, policies (`declared`)
+3. rows are what the suite's kind asks for: families, series, windows, decisions, candidates, policies (`plan`)
 4. the selection follows from the validation rows, and candidates and budgets from the suite file (`budgets`)
 5. looks: the ledger's chain holds, and it has a look under this suite, card and selection, of these series and periods
 6. tables, deltas, secondary audit, gate, no-go audit, checks and verdict follow from the rows
@@ -10,9 +10,9 @@
 8. the sample is the one that a hash of the rows draws, and its decisions are verified by `ucsearch.verify`
 
 Nothing here runs a policy or reads a data file. Tables, selection and verdict are computed by the functions that the
-runner uses, so a wrong formula there would be wrong here too; the gate's bounds and rates, the declared rows and the
-decisions are not. What only a run can know (data hashes, versions, seeds, tables that are given, figures in `extra`) is
-sealed, not derived; `rerun` runs a drawn share again.
+runner uses, so a wrong formula there would be wrong here too; the gate's bounds and rates and the decisions are not.
+What only a run can know (data hashes, versions, seeds, tables that are given, figures in `extra`) is sealed, not
+derived; `rerun` runs a drawn share again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from typing import Any
 from ucsearch.errors import UCSearchError
 from ucsearch.lab.suites.audit import audit_rows, is_stopped
 from ucsearch.lab.suites.budgets import choice_problems
-from ucsearch.lab.suites.declared import Plan, plan_of, row_problems
 from ucsearch.lab.suites.derive import DERIVED, derive
 from ucsearch.lab.suites.differences import Problem, differences
 from ucsearch.lab.suites.drawn import draw
 from ucsearch.lab.suites.ledger import LEDGER, Look, before, by_dataset, check_kept, own_look, read_ledger
 from ucsearch.lab.suites.manifest import Evidence, FalseClaim, read_evidence
+from ucsearch.lab.suites.plan import Plan, row_problems
 from ucsearch.lab.suites.power import power_record
 from ucsearch.lab.suites.primary import GATE, LEAST_POWER
 from ucsearch.lab.suites.primary import value_record as primary_record
@@ -39,6 +39,7 @@ from ucsearch.lab.suites.protocol import Protocol
 from ucsearch.lab.suites.rows import EvidenceError, Row, split_problems
 from ucsearch.lab.suites.second import gate_again, value_bounds_again
 from ucsearch.lab.suites.selection import declare, select
+from ucsearch.lab.suites.suite import Suite, parse_suite
 from ucsearch.lab.suites.value_gate import value_record
 from ucsearch.records.canonical import canonical, loads
 
@@ -92,10 +93,11 @@ def verify_evidence(
         looks = read_ledger(path.resolve().parent / LEDGER if ledger is None else Path(ledger))
         if kept is not None:
             check_kept(looks, kept)
-        plan = plan_of(evidence.suite)
+        suite = parse_suite((path / "suite.toml").read_text("utf-8"), "suite.toml")
+        plan = suite.settings.plan()
         problems.extend(_suite(evidence))
         problems.extend(_splits(evidence, plan))
-        problems.extend(_selection(evidence, plan))
+        problems.extend(_selection(evidence, suite, plan))
         problems.extend(_looks(evidence, plan, looks))
         problems.extend(_derived(evidence, looks))
         problems.extend(_gate(evidence))
@@ -149,7 +151,7 @@ def _splits(e: Evidence, plan: Plan) -> Iterator[Problem]:
         yield Problem("predicate.protocol", "nothing", "a protocol, since there is something to choose or to open")
 
 
-def _selection(e: Evidence, plan: Plan) -> Iterator[Problem]:
+def _selection(e: Evidence, suite: Suite, plan: Plan) -> Iterator[Problem]:
     record, p = e.selection, e.predicate
     if record is None:
         if "test" in plan.series or "validation" in plan.series:
@@ -172,7 +174,7 @@ def _selection(e: Evidence, plan: Plan) -> Iterator[Problem]:
     if "power" in record:
         derived["power"] = power_record(e.rows, protocol, record)
     yield from differences(record, loads(canonical(derived)), "selection.json")
-    yield from choice_problems(e.suite, plan, e.rows, record)
+    yield from choice_problems(suite, plan, e.rows, record)
 
 
 def _own(e: Evidence, looks: list[dict[str, Any]]) -> Mapping[str, Any] | None:

@@ -26,6 +26,7 @@ from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.declaring import declaration, family_of
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import World
+from ucsearch.lab.suites.plan import Plan, both_splits
 from ucsearch.lab.suites.primary import Endpoint, value_record
 from ucsearch.lab.suites.protocol import Protocol
 from ucsearch.lab.suites.sources import SALT, Stretch, by_hash, is_design
@@ -73,6 +74,12 @@ class StaffingSettings(BaseModel):
             families=tuple(self.families), task=self.task, paths=self.paths, floor=0.0, recalibrate=members,
             engine=self.engine,
         ))  # fmt: skip
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        policies = ("uc", "nothing", "planning on the mean", "planning on a quantile", "newsvendor staffing",
+                    "quantile staffing", "calendar staffing")  # fmt: skip
+        return both_splits(self.families, self.hours, policies)
 
 
 def run(suite: Suite, job: Job) -> Findings:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.direction.tables import count_checks, counts, mean, of_direction, table
 from ucsearch.lab.suites.kinds.direction.walk import Answers, Budget, Walk, answers, average, figures, policies, walk
+from ucsearch.lab.suites.plan import Plan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.lab.suites.tables import cell_check
 from ucsearch.policies import Policy
@@ -65,6 +66,19 @@ class SyntheticSettings(BaseModel):
     @property
     def budget(self) -> Budget:
         return Budget(self.depth, self.width, self.top_k, self.samples, self.simulations, self.policy_seeds)
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        counts = {"validation": self.validation_seeds, "test": self.seeds}
+        policies = ("greedy", "risk-greedy", "beam", "rand-shoot", "cem", "uc", "uc-mcts", "random", "oracle")
+        return Plan(
+            series={split: {"sign-flip": tuple(f"{split}-{n}" for n in range(k))} for split, k in counts.items()},
+            windows={"validation": 1, "test": 1},
+            decisions=dict.fromkeys(("validation", "test"), self.decisions),
+            candidates={f"risk-{risk:g}": {"id": f"risk-{risk:g}"} for risk in self.risks},
+            policies={"test": frozenset(policies)},
+            exactly=False,
+        )
 
 
 class World(NamedTuple):

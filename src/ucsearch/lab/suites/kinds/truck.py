@@ -23,6 +23,7 @@ from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.declaring import declaration, family_of
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS, World
+from ucsearch.lab.suites.plan import Plan, both_splits
 from ucsearch.lab.suites.primary import Endpoint, value_record
 from ucsearch.lab.suites.protocol import Protocol
 from ucsearch.lab.suites.sources import SALT, Stretch, by_hash, is_design
@@ -88,6 +89,16 @@ class TruckSettings(BaseModel):
             families=(self.stores[0][1],), task=self.task, items=self.items, paths=self.paths, floor=0.0,
             forecaster=self.forecaster, engine=self.engine,
         ))  # fmt: skip
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        trucks = {
+            region: tuple(sorted(f"{store} truck {g}" for store in stores for g in range(self.trucks)))
+            for region, stores in self.families.items()
+        }
+        policies = ("uc", "nothing", "(s,S) by item, filled by loss", "(s,S), filled by loss", "newsvendor by the pack",
+                    "base-stock, fair share", "base-stock, in proportion")  # fmt: skip
+        return both_splits(trucks, self.days, policies)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -45,6 +45,7 @@ from ucsearch.lab.suites.kinds.direction.walk import (
     policies,
     walk,
 )
+from ucsearch.lab.suites.plan import Plan
 from ucsearch.lab.suites.samples import entry
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.lab.suites.tables import cell_check
@@ -99,6 +100,23 @@ class DirectionSettings(BaseModel):
     @property
     def models(self) -> tuple[Model, ...]:
         return tuple(Model(*values) for values in product(self.ridge, self.pull, self.discount, self.vary))
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        names = self.files or tuple(f"made-{n}" for n in range(self.generated))
+        families = {name: (f"{name}/OT",) for name in names}
+        policies = ("greedy", "risk-greedy", "beam", "rand-shoot", "cem", "uc", "uc-mcts", "random",
+                    "risk-greedy-matched", "oracle", "forecast")  # fmt: skip
+        return Plan(
+            series={"validation": families, "test": families},
+            windows={"validation": 1, "test": 1},
+            decisions={"validation": self.validation, "test": self.decisions},
+            candidates={model.id: {"id": model.id} for model in self.models},
+            policies={"test": frozenset(policies)},
+            exactly=False,
+            sampled=self.sampled * len(names),
+            same_series=True,
+        )
 
 
 def run(suite: Suite, job: Job) -> Findings:

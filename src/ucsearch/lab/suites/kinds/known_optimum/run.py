@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.known_optimum.chain import Chain, Cost
+from ucsearch.lab.suites.plan import Plan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.lab.suites.tables import cell_check
 from ucsearch.options import Proof, Run
@@ -66,6 +67,15 @@ class KnownOptimumSettings(BaseModel):
     sampled_mean: float = Field(0.005, gt=0.0, description="wanted of sampled members: mean gap")
     engine: Literal["python", "compiled"] = Field("compiled", description="of the product where it is asked")
     ppo: str | None = Field(None, description="file of stored order tables, below the evaluation package")
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        families = {system.name: tuple(f"L{lead}" for lead in system.leads) for system in self.systems}
+        policies = ("optimum", "uc-closed", "uc-members", "uc-members, worst seed", "s-S", "base-stock", "myopic")
+        return Plan(
+            series={SPLIT: families}, windows={SPLIT: 1}, decisions={SPLIT: 1}, policies={SPLIT: frozenset(policies)},
+            exactly=False,
+        )  # fmt: skip
 
 
 def run(suite: Suite, job: Job) -> Findings:

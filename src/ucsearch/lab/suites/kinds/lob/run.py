@@ -24,6 +24,7 @@ from ucsearch.lab.suites.kinds.direction.tables import mean, of_direction, table
 from ucsearch.lab.suites.kinds.direction.walk import Budget, answers, figures, hindsight, policies, walk
 from ucsearch.lab.suites.kinds.lob.data import CLASSES, Book, Cut, load_book
 from ucsearch.lab.suites.kinds.lob.networks import last_move, load_networks, majority, ridge
+from ucsearch.lab.suites.plan import Plan
 from ucsearch.lab.suites.samples import entry
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.lab.suites.tables import cell_check
@@ -69,6 +70,21 @@ class LobSettings(BaseModel):
     @property
     def networks(self) -> tuple[str, ...]:
         return tuple(f"{kind}-{seed}" for kind in ("mlp", "cnn") for seed in range(self.seeds))
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        networks = (f"{kind}-{seed}" for kind in ("mlp", "cnn") for seed in range(self.seeds))
+        policies = frozenset(
+            ("majority", "last-move", "ridge", *networks, "greedy", "risk-greedy", "beam", "uc", "oracle")
+        )
+        blocks = {"validation": self.validation, "test": self.test}
+        return Plan(
+            series={split: dict.fromkeys(self.books, count) for split, count in blocks.items()},
+            windows=dict.fromkeys(blocks, 1),
+            decisions=dict.fromkeys(blocks, self.block),
+            policies=dict.fromkeys(blocks, policies),
+            sampled=self.sampled * len(self.books),
+        )
 
 
 def run(suite: Suite, job: Job) -> Findings:

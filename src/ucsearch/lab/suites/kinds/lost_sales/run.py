@@ -25,6 +25,7 @@ from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.declaring import declaration
 from ucsearch.lab.suites.kinds.lost_sales.chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
 from ucsearch.lab.suites.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
+from ucsearch.lab.suites.plan import Plan
 from ucsearch.lab.suites.rerun import Again
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.lab.suites.tables import cell_check
@@ -83,6 +84,19 @@ class LostSalesSettings(BaseModel):
         description="who must be behind the planner on average",
     )
     ppo: SavedPolicy | None = Field(None, description="trained once and stored; without it the row is left out")
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        families: dict[str, tuple[str, ...]] = {}
+        for name in self.instances:
+            _, demand, penalty, lead = name.split("-")
+            families[f"{demand}-{penalty}"] = (*families.get(f"{demand}-{penalty}", ()), lead)
+        policies = ("base-stock", "capped base-stock", "constant order", "myopic-1", "myopic-2", "optimum", "uc",
+                    "uc-exact", "uc-open-loop")  # fmt: skip
+        return Plan(
+            series={"test": families}, windows={"test": 1}, decisions={"test": None},
+            policies={"test": frozenset(policies)}, exactly=False,
+        )  # fmt: skip
 
 
 class _Result(NamedTuple):

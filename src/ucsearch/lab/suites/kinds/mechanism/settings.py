@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ucsearch.lab.suites.plan import Plan
 from ucsearch.policies import CertifiedBeam, ParetoBeam, UCBeam
 
 __all__ = ["BeamSettings", "MechanismSettings", "SourceSettings"]
@@ -76,3 +77,17 @@ class MechanismSettings(_Table):
             depth=self.depth, width=self.width, top_k=self.top_k, risk=self.risk, spread="std",
             order=self.beams[name].order,
         )  # fmt: skip
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        families = {name: source.per_family for source in self.sources.values() for name in source.families}
+        policies = frozenset((*self.beams, "exact"))
+        return Plan(
+            series={"validation": families, "test": families},
+            windows={"validation": self.validation, "test": self.test},
+            decisions=dict.fromkeys(("validation", "test"), self.decisions),
+            policies={"validation": policies, "test": policies},
+            sampled=self.sampled * len(self.sources),
+            same_series=True,
+            truncated=any(source.latest is not None for source in self.sources.values()),
+        )

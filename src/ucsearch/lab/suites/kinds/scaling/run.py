@@ -20,6 +20,7 @@ from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import Status
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.scaling.plain import Graph, Problem, enumerate_plans, programme, unfold
+from ucsearch.lab.suites.plan import Plan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.lab.suites.tables import cell_check
 from ucsearch.policies import Exact, Policy, UCBeam
@@ -59,6 +60,14 @@ class ScalingSettings(BaseModel):
             if capacity < 1 or depth < 1 or actions < 3 or actions % 2 == 0:
                 raise ValueError("a cell is (capacity from 1, odd number of actions from 3, depth from 1)")
         return cells
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        ids = tuple(f"instance-{n}" for n in range(self.instances))
+        return Plan(
+            series={SPLIT: {_name(cell): ids for cell in self.cells}}, windows={SPLIT: 1}, decisions={SPLIT: 1},
+            policies={SPLIT: frozenset(("beam", "bnb", "dp", "enumeration", "exact", "uc"))}, exactly=False,
+        )  # fmt: skip
 
 
 def run(suite: Suite, job: Job) -> Findings:

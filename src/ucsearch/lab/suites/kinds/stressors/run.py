@@ -39,6 +39,7 @@ from ucsearch.lab.suites.kinds.walkforward.figures import certificates_of
 from ucsearch.lab.suites.kinds.walkforward.records import Samples, of_windows
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS
+from ucsearch.lab.suites.plan import Plan
 from ucsearch.lab.suites.sources import Pool, load_family
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.lab.suites.tables import cell_check
@@ -107,6 +108,17 @@ class StressorsSettings(_Table):
             arrivals=source.arrivals, paths=self.paths, floor=0.0, engine=self.engine,
         )  # fmt: skip
         return StressedWorld(settings, stress, self.onset)
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        families = {family: source.per_family for source in self.sources.values() for family in source.families}
+        names = {"uc"}
+        for kind, sizes in self.stresses.items():
+            names |= {f"{kind} {size:+g}" if kind in ("bias", "shift") else f"{kind} {size:g}" for size in sizes}
+        return Plan(
+            series={"test": families}, windows={"test": 1}, decisions={"test": self.decisions},
+            policies={"test": frozenset(names)}, sampled=self.sampled,
+        )  # fmt: skip
 
 
 def run(suite: Suite, job: Job) -> Findings:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from ucsearch.lab.suites.plan import SAMPLERS, Expected, Plan
 from ucsearch.options import Kind, Run
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
 
@@ -132,6 +133,15 @@ class Comparators(_Table):
     )
     validation: bool = Field(default=True, description="samplers at equal nodes run beside every candidate, too")
 
+    def policies(self) -> frozenset[str]:
+        """Names of everybody in a test row."""
+        names = {"uc", "hindsight", *SAMPLERS, *self.others, *self.learned}
+        if self.wide:
+            names |= {f"{name}-wide" for name in SAMPLERS}
+        if self.exposure_matched:
+            names.add("risk-greedy-matched")
+        return frozenset(names)
+
     @model_validator(mode="after")
     def _alike(self) -> Comparators:
         if self.series is not None and self.validation:
@@ -229,3 +239,28 @@ class WalkForwardSettings(_Table):
         if (self.value_gate is None) != (not self.practitioners):
             raise ValueError("value_gate and practitioners come together")
         return self
+
+    def plan(self) -> Plan:
+        """The rows that evidence must hold."""
+        cut, compared = self.splits, self.comparators
+        families: dict[str, Expected] = {name: cut.counts.get(name, cut.per_family) for name in self.families}
+        against: frozenset[str] = frozenset()
+        if self.practitioners:
+            tuned = (f"{name}-tuned" for name in self.practitioners)
+            against = frozenset((*tuned, *(f"{name}-time" for name in SAMPLERS), "fallback"))
+        samplers: frozenset[str] = frozenset(SAMPLERS) if compared.validation else frozenset()
+        return Plan(
+            series={"validation": families, "test": families},
+            windows={"validation": cut.validation, "test": cut.test},
+            decisions=dict.fromkeys(("validation", "test"), cut.decisions),
+            candidates={candidate["id"]: candidate for candidate in self.candidates.each()},
+            policies={
+                "test": compared.policies() | against | (frozenset(("value",)) if against else frozenset()),
+                "candidate": samplers | {"uc"},
+                **({"validation": against | {"hindsight"}} if against else {}),
+            },
+            sampled=self.sampled,
+            same_series=True,
+            truncated=cut.latest is not None,
+            few=compared.series,
+        )
