@@ -17,6 +17,7 @@ from ucsearch.engine.arrays import Inputs, OutI, Outputs, one_window, read_only
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
 from ucsearch.engine.compiled.engine import Single, ready_kernel, single
 from ucsearch.engine.compiled.engine import run as run_compiled
+from ucsearch.engine.first_use import take
 from ucsearch.engine.inputs import (
     action_grid,
     branches,
@@ -158,7 +159,13 @@ def _searched(
     count = thread_count(threads)
     asked = (policy, task, settings)
     on_device = engine == "cuda"
-    kernel = None if on_device else choose_kernel(task, layout, settings, engine, edges_asked(*asked, inputs))
+    kernel = (
+        None
+        if on_device
+        else choose_kernel(
+            task, layout, settings, engine, edges_asked(*asked, inputs), inputs=_with_structure(inputs, trace, settings)
+        )
+    )
     windows = inputs.windows
     outputs = Outputs.empty(windows, inputs.actions.shape[1], settings.depth, keep_paths, branches(settings))
     bare = np.resize(unstructured(trace, settings), windows)
@@ -178,7 +185,7 @@ def _searched(
         left = run_on_device(task, layout, settings, inputs.repeated(), outputs, Way(count, progress, stop))
         if left.size:
             rest = take(inputs.repeated(), left)
-            kernel = choose_kernel(task, layout, settings, "auto", edges_asked(*asked, rest))
+            kernel = choose_kernel(task, layout, settings, "auto", edges_asked(*asked, rest), inputs=rest)
             _rest(task, settings, layout, rest, outputs, left, kernel, count, faults, stop)
     else:
         done = 0
@@ -190,7 +197,8 @@ def _searched(
             if engine == "auto" and settings.algorithm == "closed" and stop is None:
                 # How many states repeat is known once some windows are done. A time budget is not spent on compiling.
                 ahead = int(outputs.out_i[:done, OutI.EXPANSIONS].mean() * (windows - done))
-                kernel = choose_kernel(task, layout, settings, engine, ahead) if ahead >= WORTH_COMPILING else None
+                if ahead >= WORTH_COMPILING:
+                    kernel = choose_kernel(task, layout, settings, engine, ahead, inputs=inputs)
         if kernel is not None:
             faults.clear()
             run_compiled(kernel, settings, inputs.repeated(), outputs, plainly, count, _beyond(done, progress), stop)
@@ -312,8 +320,10 @@ def _known(
             if kernel is None and total >= WORTH_COMPILING:
                 kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, known.total)
                 total = 0
-            asked = None if kernel is None else task.reach_of_search(known.settings.use_bound)
-            calls[key] = known = known.run_by(kernel, task.reach(), asked, total)
+            if kernel is None:
+                calls[key] = known = known.run_by(None, task.reach(), None, total)
+            else:
+                row = None  # prepared anew, with the kernel
         elif known.kernel is not None and known.reach is not task.reach():  # the rules have changed
             row = None
     if known is None or row is None:
@@ -324,6 +334,12 @@ def _known(
     if known.kernel is not None:
         task.__dict__["_kept_call"] = known
     return known, row
+
+
+def _with_structure(inputs: Inputs, trace: Trace, settings: Settings) -> Inputs:
+    """The windows that a closed search can look at; in other modes all."""
+    bare = np.resize(unstructured(trace, settings), inputs.windows)
+    return take(inputs, np.flatnonzero(~bare)) if bare.any() else inputs
 
 
 def _shapes(trace: Trace) -> str:
@@ -350,7 +366,8 @@ def _prepare(
     inputs = inputs_of(row, params_rows(task, params, 1), grid, trace, settings)
     edges = edges_asked(policy, task, settings, inputs)
     reach, asked = task.reach(), task.reach_of_search(settings.use_bound)
-    kernel = choose_kernel(task, layout, settings, engine, edges)
+    structured = _with_structure(inputs, trace, settings)
+    kernel = choose_kernel(task, layout, settings, engine, edges, inputs=structured)
     known = _Known(
         policy, _shapes(trace), engine, layout, layout.quick_row, settings, inputs.params, inputs.actions, edges,
         one_window(grid.shape[1], settings.depth, branches(settings)),

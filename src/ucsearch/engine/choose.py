@@ -58,8 +58,19 @@ def edges_asked(policy: Policy, task: Task, settings: Settings, inputs: Inputs) 
     return int(windows * policy.work(m, settings.use_bound) * m * per_edge)
 
 
-def choose_kernel(task: Task, layout: Layout, settings: Settings, engine: str, edges: int, before: int = 0) -> Any:
-    """The kernel to run, or None for the plain engine. `edges` of this call, and of those `before` not counted yet."""
+def choose_kernel(
+    task: Task, layout: Layout, settings: Settings, engine: str, edges: int, before: int = 0,
+    inputs: Inputs | None = None,
+) -> Any:  # fmt: skip
+    """The kernel to run, or None for the plain engine. `edges` of this call, and of those `before` not counted yet.
+    `inputs`: of the windows, of which a sample is held against the plain engine at a kernel's first use."""
+    kernel = _found(task, layout, settings, engine, edges, before)
+    if kernel is None or inputs is None or inputs.windows == 0:
+        return kernel
+    return compiled.held(task, layout, settings, inputs, edges)
+
+
+def _found(task: Task, layout: Layout, settings: Settings, engine: str, edges: int, before: int) -> Any:
     if engine == "python":
         return None
     if engine not in ("auto", "compiled"):

@@ -6,6 +6,7 @@ So machine code of other rules, or of another version of this package, is never 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import logging
@@ -30,7 +31,7 @@ from ucsearch.rules.dialect import Refused
 from ucsearch.rules.source import Unreadable, function_of
 from ucsearch.task import Task
 
-__all__ = ["Kernel", "Kind", "is_on_disk", "load", "name_of", "plain"]
+__all__ = ["Kernel", "Kind", "is_held", "is_on_disk", "keep_held", "load", "name_of", "plain"]
 
 _log = logging.getLogger("ucsearch")
 _LOCKS = 2  # hex digits: kernels whose names begin alike share a lock file
@@ -114,6 +115,19 @@ def is_on_disk(name: str) -> bool:
     """Whether loading a kernel means reading machine code rather than compiling."""
     folder = cache_dir()
     return folder is not None and (folder / _FOLDER / f"{_file(name)}.nbi").exists()
+
+
+def is_held(name: str) -> bool:
+    """Whether a sample was held against the plain engine, on this machine."""
+    folder = cache_dir()
+    return folder is not None and (folder / _FOLDER / f"{_file(name)}.held").exists()
+
+
+def keep_held(name: str) -> None:
+    folder = cache_dir()
+    if folder is not None and is_on_disk(name):
+        with contextlib.suppress(OSError):  # a full disk: held once more by the next process
+            (folder / _FOLDER / f"{_file(name)}.held").touch()
 
 
 # ---- what a kernel is made of

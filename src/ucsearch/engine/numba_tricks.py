@@ -118,8 +118,11 @@ class _Chosen(LoweringPass):
     def run_pass(self, state: Any) -> bool:
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
-        if not state.flags.boundscheck:  # a function of ours: no index of it counts from the end
-            state.targetctx = copy.copy(state.targetctx)
+        state.targetctx = copy.copy(state.targetctx)
+        if state.flags.boundscheck:  # a rule: looked at where it is made an index
+            state.targetctx.uc_checked = state.func_id.unique_name
+            state.targetctx.enable_boundscheck = False
+        else:  # a function of ours: no index of it counts from the end
             state.targetctx.uc_from_start = state.func_id.unique_name
         return False
 
@@ -147,13 +150,30 @@ def _pipeline(chosen: type[_Chosen]) -> type[CompilerBase]:
     return Made
 
 
-def _from_start(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
-    """An index below 0 counts from the end in Python, so numba looks at every index before it is used. In loops of ours
-    none is below 0; what numba compiles for a function within is left as it is."""
-    own = getattr(context, "uc_from_start", None)
-    if own is None or context.fndesc.unique_name != own:
-        return _either_way(context, builder, kind, index, size)
-    return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+def _index(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+    """An index below 0 counts from the end in Python, so numba looks at every index before it is used, and where it is
+    told to check them three times. In loops of ours none is below 0. In rules one comparison tells those that need no
+    second look. What numba compiles for a function within is left as it is."""
+    name = context.fndesc.unique_name
+    if getattr(context, "uc_from_start", None) == name:
+        return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+    if getattr(context, "uc_checked", None) == name:
+        given = context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+        return _checked(context, builder, given, size)
+    return _either_way(context, builder, kind, index, size)
+
+
+def _checked(context: Any, builder: Any, index: Any, size: Any) -> Any:
+    first = builder.block
+    with builder.if_then(builder.icmp_unsigned(">=", index, size), likely=False):
+        wrapped = builder.add(index, size)
+        with builder.if_then(builder.icmp_unsigned(">=", wrapped, size), likely=False):
+            context.call_conv.return_user_exc(builder, IndexError, ("index is out of bounds",))
+        second = builder.block
+    place = builder.phi(index.type)
+    place.add_incoming(index, first)
+    place.add_incoming(wrapped, second)
+    return place
 
 
 def for_any_number(made: Any) -> Any:
@@ -165,6 +185,6 @@ def for_any_number(made: Any) -> Any:
     return made
 
 
-numba.np.arrayobj.fix_integer_index = _from_start
+numba.np.arrayobj.fix_integer_index = _index
 INNER: dict[str, Any] = {"pipeline_class": _pipeline(_ChosenInner)}  # options of njit
 ENTRY: dict[str, Any] = {"pipeline_class": _pipeline(_ChosenEntry)}

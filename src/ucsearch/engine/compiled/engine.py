@@ -19,6 +19,8 @@ from ucsearch.engine.arrays import Inputs, Outputs, read_only
 from ucsearch.engine.compiled.cache import is_cached, kernel_name
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
 from ucsearch.engine.compiled.loading import LOCK, Loaded, load_or_compile
+from ucsearch.engine.first_use import difference
+from ucsearch.engine.inputs import branches
 from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, Status
 from ucsearch.errors import UncompilableWarning, warn_user
@@ -30,7 +32,7 @@ from ucsearch.rules.source import Unreadable
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
-__all__ = ["Single", "find_kernel", "name_of", "on_disk", "ready_kernel", "run", "single"]
+__all__ = ["Single", "find_kernel", "held", "name_of", "on_disk", "ready_kernel", "run", "single"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,7 +51,8 @@ class _Slot:
         self.name = name  # on disk; None where it is made of functions that cannot be read
         self.loaded: Loaded | kernels.Kernel | None = None
         self.call: Kernel | None = None  # what is loaded, in the form in which searches call it
-        self.tried = False  # with nothing loaded: known not to compile
+        self.tried = False  # with nothing loaded: known not to compile, or to give other bytes
+        self.held = False  # against the plain engine
 
 
 def _key(layout: Layout, settings: Settings) -> _Key:
@@ -139,6 +142,32 @@ def _loaded(task: Task, layout: Layout, settings: Settings, text: str | None) ->
         return kernels.load(task, layout, kind, warm, what)
     arguments = (task, layout, settings.mode, settings.algorithm, settings.use_bound)
     return load_or_compile(text, lambda ways: cast(Kernel, kernel_namespace(*arguments, ways)["uc_panel"]), warm, what)
+
+
+def held(task: Task, layout: Layout, settings: Settings, inputs: Inputs, edges: int) -> Kernel | None:
+    """The kernel, if there is one: at its first use on this machine after a sample of these windows was searched by the
+    plain engine too. One that gives other bytes is refused, and named in a warning. `edges`: of all windows, roughly.
+    """
+    with LOCK:
+        slot = _slot(task, layout, settings)
+        kernel = slot.call
+        if kernel is None or slot.held or slot.text is not None:
+            return kernel
+        if slot.name is None or not kernels.is_held(slot.name):
+
+            def search(few: Inputs, outputs: Outputs, plainly: Callable[[int], None]) -> None:
+                run(kernel, settings, few.repeated(), outputs, plainly)
+
+            found = difference(search, task, layout, settings, inputs, edges, branches(settings))
+            if found is not None:
+                slot.call = slot.loaded = None
+                words = f"the kernel of {settings.algorithm} for task {task.name!r} is not used"
+                warn_user(f"{words}: it gives other bytes than plain Python ({found})", UncompilableWarning)
+                return None
+            if slot.name is not None:
+                kernels.keep_held(slot.name)
+        slot.held = True
+        return kernel
 
 
 def _explained(task: Task, error: Exception) -> str:

@@ -1,0 +1,67 @@
+"""The first use of a kernel: a sample of the windows is held byte by byte against the plain engine.
+
+The sample costs about a second of plain Python: 1 to 256 windows, evenly over the panel. Edges are counted, not
+seconds, so what is looked at does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.plain.run import run_window
+from ucsearch.engine.status import Status
+from ucsearch.layout import Layout
+from ucsearch.policies import Settings
+from ucsearch.task import Task
+
+__all__ = ["SAMPLED", "difference", "spread_over", "take"]
+
+SAMPLED = 256  # windows at most
+_EDGES = 250_000  # of 4 us in the plain engine
+
+Search = Callable[[Inputs, Outputs, Callable[[int], None]], None]
+
+
+def difference(
+    search: Search, task: Task, layout: Layout, settings: Settings, inputs: Inputs, edges: int, branches: int
+) -> str | None:
+    """What of the sample differs, in words; None if nothing does. `search(inputs, outputs, plainly)` runs the kernel;
+    `edges`: of all windows, roughly. Windows that take the plain engine more than the whole second are not told."""
+    windows = inputs.windows
+    count = min(SAMPLED, max(1, _EDGES * windows // max(edges, 1)))
+    chosen = spread_over(windows, count)
+    few = take(inputs, chosen)
+    m = inputs.actions.shape[1]
+    plain, fast = (Outputs.empty(len(chosen), m, settings.depth, True, branches) for _ in range(2))
+    left = [_EDGES]
+
+    def spent() -> bool:
+        left[0] -= 1
+        return left[0] < 0
+
+    for w in range(len(chosen)):
+        run_window(task, settings, layout, few, plain, w, {}, spent)
+    search(few, fast, lambda w: run_window(task, settings, layout, few, fast, w, {}))
+    done = plain.out_i[:, 0] != Status.OUT_OF_TIME
+    pairs: list[tuple[str, Any, Any]] = list(zip(Outputs._fields, plain, fast, strict=True))
+    for name, own, other in pairs:
+        for w in np.flatnonzero(done).tolist():
+            if own[w].tobytes() != other[w].tobytes():
+                return f"{name} of window {int(chosen[w])}"
+    return None
+
+
+def spread_over(windows: int, count: int) -> NDArray[np.int64]:
+    """At most `count` windows, evenly over the panel."""
+    return np.unique(np.arange(count) * windows // count) if windows > count else np.arange(windows)
+
+
+def take(inputs: Inputs, windows: NDArray[np.int64]) -> Inputs:
+    """Some windows of a panel; what all windows share stays shared."""
+    total = len(inputs.states)
+    return Inputs(*(x[windows] if x.shape[0] == total and total > 1 else x for x in inputs))
