@@ -20,8 +20,8 @@ from ucsearch.decision.gate import Reason
 from ucsearch.errors import RecordError
 from ucsearch.policies import MODES
 from ucsearch.records.arrays import blob_id, blob_ref, blob_shape, encode_array
-from ucsearch.records.canonical import decode_number, encode_number, seal
-from ucsearch.records.entries import Request, Row
+from ucsearch.records.canonical import decode_number, encode_number, seal, seal_bytes
+from ucsearch.records.entries import Request, Row, Sealed, blob_refs
 from ucsearch.records.log import AuditLog
 from ucsearch.records.overrides import built_in_task, recorded_inputs
 from ucsearch.records.reader import AuditReader
@@ -147,7 +147,8 @@ def write_allocation(
     traces = None
     if any(s.horizon > 1 for s in allocation.shared):
         traces = [log.get(row.seq).record["inputs"]["trace"] for row in own]
-    entry = log.append(allocation_record(allocation, own, request, traces), blobs)
+    name, body = seal_bytes(_content(allocation, own, request, traces))
+    (entry,) = log.append_sealed([Sealed(name, body, blob_refs(body), request)], blobs)
     return replace(allocation, record_id=entry.id)
 
 
@@ -157,6 +158,12 @@ def allocation_record(
 ) -> dict[str, Any]:  # fmt: skip
     """The sealed record. Uses must be named ones of the task, so that they can be computed again from it. `traces` are
     those of the decisions' records, where limits hold at later steps."""
+    return seal(_content(allocation, rows, request, traces))
+
+
+def _content(
+    allocation: Allocation, rows: Sequence[Decided], request: Request | None, traces: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
     result, shares = allocation.result, allocation.shares
     ahead = any(s.horizon > 1 for s in allocation.shared)
     for shared in allocation.shared:
@@ -174,31 +181,29 @@ def allocation_record(
             trace = traces[i]
             member["trace"] = [trace[name] for name in _ARRAYS if name in trace]
         members.append(member)
-    return seal(
-        {
-            "schema": SCHEMA,
-            "kind": "allocation",
-            **({} if request is None else {"request": request.content()}),
-            "members": members,
-            "shared": [_shared(s, allocation.cases, ahead) for s in allocation.shared],
-            **({"later": _later(allocation)} if ahead else {}),
-            **_tree_of(allocation),
-            "prices": [] if result is None else [[_value(x) for x in p.tolist()] for p in result.prices],
-            "terms": {
-                "gap_limit": _value(allocation.gap_limit),
-                "gap_share": _value(allocation.gap_share),
-                "serve": allocation.serve,
-            },
-            "claim": {
-                "lower": _value(-math.inf if result is None else result.lower),
-                "upper": _value(-math.inf if result is None else result.upper),
-                "passed": allocation.passed,
-                "served": allocation.served,
-                "reason": allocation.reason.value,
-                "adjusted": 0 if result is None or not result.feasible else result.adjusted,
-            },
-        }
-    )
+    return {
+        "schema": SCHEMA,
+        "kind": "allocation",
+        **({} if request is None else {"request": request.content()}),
+        "members": members,
+        "shared": [_shared(s, allocation.cases, ahead) for s in allocation.shared],
+        **({"later": _later(allocation)} if ahead else {}),
+        **_tree_of(allocation),
+        "prices": [] if result is None else [[_value(x) for x in p.tolist()] for p in result.prices],
+        "terms": {
+            "gap_limit": _value(allocation.gap_limit),
+            "gap_share": _value(allocation.gap_share),
+            "serve": allocation.serve,
+        },
+        "claim": {
+            "lower": _value(-math.inf if result is None else result.lower),
+            "upper": _value(-math.inf if result is None else result.upper),
+            "passed": allocation.passed,
+            "served": allocation.served,
+            "reason": allocation.reason.value,
+            "adjusted": 0 if result is None or not result.feasible else result.adjusted,
+        },
+    }
 
 
 def _shared(shared: Shared, cases: Sequence[Case], ahead: bool) -> dict[str, Any]:

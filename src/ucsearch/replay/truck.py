@@ -22,6 +22,8 @@ from ucsearch.allocation.api import Terms, allocate_cases
 from ucsearch.allocation.cases import Case, cases_of
 from ucsearch.allocation.shared import Shared
 from ucsearch.decision.api import decide_panel
+from ucsearch.decision.decision import DecisionPanel
+from ucsearch.decision.gate import Calibration, Gate
 from ucsearch.errors import InputError
 from ucsearch.options import PROOF, Proof, Run
 from ucsearch.policies import Policy
@@ -52,6 +54,7 @@ Ints = NDArray[np.int64]
 _LEAST_RATIO, _MOST_RATIO = 0.01, 0.999  # fractiles that sample paths can tell
 _ROUNDING = 1e-9  # of a limit or a pack: decimals that binary numbers miss
 _HALVINGS = 60  # of an interval of days of cover
+BEST = Terms(serve="best")
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,9 +284,12 @@ class TruckValues:
     def __init__(
         self, panel: Panel, trucks: Trucks, policy: Policy, law: Callable[[Seen], Trace], *,
         fill: Literal["price", "greedy"] = "price", proof: Proof = PROOF, how: Run | None = None,
+        gate: Gate | None = None, calibration: Calibration | None = None,
+        keep: Callable[[int, DecisionPanel], None] | None = None, terms: Terms = BEST,
     ) -> None:  # fmt: skip
         self.panel, self.trucks, self.policy, self.law = panel, trucks, policy, law
         self.fill, self.proof, self.how = fill, proof, how or COMPILED
+        self.gate, self.calibration, self.keep, self.terms = gate, calibration, keep, terms
         self.gaps: list[float] = []  # of every truck and day that was full, as a share of what the limit costs
         self.released = np.zeros(len(panel), np.int64)  # decisions of each item that were proved
         self._places = trucks.items
@@ -291,26 +297,32 @@ class TruckValues:
     def __call__(self, seen: Seen) -> Choice:
         decided = decide_panel(
             self.panel.task, seen.state, self.law(seen), self.policy, params=seen.params, actions=seen.actions,
-            run=self.how, proof=self.proof,
+            run=self.how, proof=self.proof, gate=self.gate, calibration=self.calibration,
         )  # fmt: skip
-        self.released += decided.outcome == "RELEASED"
+        if self.keep is not None:
+            self.keep(seen.t, decided)
+        released = decided.outcome == "RELEASED"
+        self.released += released
         cases = cases_of(decided, [str(n) for n in range(len(self.panel))])
-        order = np.array(decided.action, np.float64)
+        order = np.nan_to_num(np.array(decided.action, np.float64))  # on hold nothing is sent
         limits = self.trucks.limit(seen.t)
         for g in np.flatnonzero(self.trucks.used(order) > limits).tolist():
             which = self._places[g].tolist()
             chosen = self._priced if self.fill == "price" else self._greedy
             order[which] = chosen([cases[i] for i in which], float(limits[g]))
-        return Choice(order, np.array(decided.certified.plan.expansions, np.int64))
+        return Choice(
+            order, np.array(decided.certified.plan.expansions, np.int64),
+            certificate={"released": np.asarray(released, np.float64)},
+        )  # fmt: skip
 
     def _priced(self, cases: Sequence[Case], limit: float) -> Floats:
         litres = {case.series: float(self.trucks.litres[int(case.series)]) for case in cases}
         truck = Shared(name="truck", limit=limit, use="units", times=litres)
-        found = allocate_cases(cases, truck, Terms(serve="best"))
+        found = allocate_cases(cases, truck, self.terms)
         if found.result is not None:
             cost = found.result.cost_of_budget
             self.gaps.append(found.result.gap / cost if cost > 0.0 else 0.0)
-        return np.array([math.nan if share.action is None else share.action for share in found.shares])
+        return np.array([0.0 if share.action is None else share.action for share in found.shares])
 
     def _greedy(self, cases: Sequence[Case], limit: float) -> Floats:
         out, left, rank = np.zeros(len(cases)), limit, []
@@ -319,7 +331,7 @@ class TruckValues:
             wish = 0.0 if case.action is None else case.action
             if case.action is None or 0.0 not in case.actions:
                 left -= wish * litres
-                out[i] = math.nan if case.action is None else wish
+                out[i] = wish
                 continue
             gain = case.lower[case.actions.index(wish)] - case.lower[case.actions.index(0.0)]
             rank.append((-gain / max(wish * litres, 1e-300), i, wish, litres))

@@ -108,6 +108,7 @@ def run_backtest(
     return BacktestResult(
         tuple(history.series for history in histories), tracks, released, tuple(problems), settings,
         dict(sorted(reasons.items())), knobs, spent, before if knobs else 0, why, tuple(notes),
+        tuple(history.place.cluster for history in histories),
     )  # fmt: skip
 
 

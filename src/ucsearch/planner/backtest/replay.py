@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.allocation.api import Terms
 from ucsearch.decision.decision import DecisionPanel, Outcome
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
 from ucsearch.options import Run
 from ucsearch.planner.backtest.resume import Arrays
+from ucsearch.planner.backtest.trucks import ALONE, Loads, Place, trucks_of
 from ucsearch.planner.decide.sizes import panel_inputs
 from ucsearch.planner.decide.states import Case, Kinds, StateFile, state_columns
 from ucsearch.planner.files.sales import Data, read_sales
@@ -35,6 +37,7 @@ from ucsearch.policies import Exact
 from ucsearch.replay.choosers import Certified, Deterministic
 from ucsearch.replay.panel import Panel, SharedPanel, Stretch
 from ucsearch.replay.roster import Entry, opponents
+from ucsearch.replay.truck import TruckValues, truck_rules
 from ucsearch.replay.walk import Chooser, Seen, Walk, parts_of, walk
 from ucsearch.tasks.base import Foreseen
 from ucsearch.trace import Trace
@@ -54,12 +57,14 @@ class History:
     series: str
     y: Floats  # (T,), or (T, F) where an outcome has F fields
     case: Case  # with the state it starts from
+    place: Place = ALONE  # its truck, and what it hangs together with
+    first: Any = None  # when the first period was; None where the file counts steps
 
     def until(self, last: int, window: int) -> History:
         """As if the newest `last` periods had not come yet, for a replay of the `window` before them."""
         y = self.y[: len(self.y) - last]
         state = self.case.config.opening(y[: len(y) - window])
-        return History(self.series, y, self.case if state is None else self.case._replace(state=state))
+        return replace(self, y=y, case=self.case if state is None else self.case._replace(state=state))
 
 
 def read_histories(settings: Settings, data: Data, states: str | Path | None) -> tuple[list[History], list[Problem]]:
@@ -71,7 +76,9 @@ def read_histories(settings: Settings, data: Data, states: str | Path | None) ->
     book = None if states is None else StateFile(open_table(states, settings.columns.decimal), settings)
     kinds, refused = Kinds(settings), why_not_replayed(sales, settings)
     histories: list[History] = []
-    problems = [*sales.problems, *([] if book is None else book.problems)]
+    loads = Loads(settings, book)
+    problems = [*sales.problems, *([] if book is None else book.problems), *loads.problems]
+    unloaded = {problem.series: problem for problem in loads.problems}
     for sold in sales.histories:
         text, column = refused.get(sold.series, ""), ""
         if not text and (text := _out_of_range(sold, settings)):
@@ -79,6 +86,8 @@ def read_histories(settings: Settings, data: Data, states: str | Path | None) ->
         elif not text and book is not None and sold.series not in book.cases:
             problem = book.refused.get(sold.series)
             text = f"not usable in {book.table.path}" + ("" if problem is None else f" ({problem.place})")
+        elif not text and sold.series in unloaded:
+            text, column = unloaded[sold.series].text, unloaded[sold.series].column
         if text:
             problems.append(Problem(sales.file, "", column, sold.series, text))
             continue
@@ -87,10 +96,24 @@ def read_histories(settings: Settings, data: Data, states: str | Path | None) ->
         state = case.config.opening(sold.y[: len(sold.y) - window])
         if state is None and book is None:
             state = _begin(case.config)
-        histories.append(History(sold.series, sold.y, case if state is None else case._replace(state=state)))
+        own = case if state is None else case._replace(state=state)
+        histories.append(History(sold.series, sold.y, own, loads.place(sold.series), sold.first))
+    _check_trucks(histories, settings)
     if not histories:
         raise DataError("\n".join(map(str, problems[:20])) or f"{sales.file}: no series to replay")
     return histories, problems
+
+
+def _check_trucks(histories: Sequence[History], settings: Settings) -> None:
+    """All items of a truck are replayed side by side, so they have one lead time."""
+    kinds: dict[str, History] = {}
+    for history in histories if settings.shared else ():
+        other = kinds.setdefault(history.place.truck, history)
+        if other.case.kind.number != history.case.kind.number:
+            raise InputError(
+                "shared", f"{other.series} and {history.series} on one truck",
+                "items of one lead time and one kind of rules on a truck, in a backtest",
+            )  # fmt: skip
 
 
 def _plain_case(kinds: Kinds) -> Case:
@@ -118,7 +141,8 @@ def _begin(config: Any) -> Any:
 
 def effort_of(chooser: Chooser) -> int:
     """What a decision of the chooser takes, roughly."""
-    return PROVED if isinstance(chooser, Certified) else PLANNED if isinstance(chooser, Deterministic) else RULE
+    proved = isinstance(chooser, Certified | TruckValues)
+    return PROVED if proved else PLANNED if isinstance(chooser, Deterministic) else RULE
 
 
 # -------------------------------------------------------------------- the replay
@@ -153,6 +177,7 @@ class Replay:
         self.how_forecast = prepare_forecasts(settings, config=self.kind.config)
         self.skip = test.warmup  # periods that are not counted
         self.reasons: Counter[str] = Counter()
+        self.trucks = trucks_of(group, settings, self.length)  # None where series share no limit
         self.members = self._forecasts() if members is None else members
 
     def _forecasts(self) -> Floats:
@@ -252,6 +277,11 @@ class Replay:
         gate = dataclasses.replace(s.gate, max_trace_age_s=None)  # forecasts are fresh here by construction
         if gate.is_empty:
             gate = dataclasses.replace(gate, certificate=True)
+        if self.trucks is not None:
+            return TruckValues(
+                self.panel, self.trucks, self.kind.policy, self._law, proof=s.proof, how=self.how, gate=gate,
+                calibration=s.calibration, keep=self._count, terms=Terms(gap_share=s.shared_gap, serve=s.shared_serve),
+            )  # fmt: skip
         return Certified(
             self.panel.task, self.kind.policy, proof=s.proof, how=self.how, gate=gate, keep=self._count, law=self._law,
             calibration=s.calibration,
@@ -275,6 +305,8 @@ class Replay:
     @cached_property
     def rules(self) -> dict[str, Entry]:
         """What would be used instead, by name, in the order of a table."""
+        if self.trucks is not None:
+            return {entry.name: entry for entry in truck_rules(self.panel, self.trucks)}
         horizon, depth = self.members.shape[3], max(self.settings.policy.depth, self.kind.delay + 3)
         found = opponents(
             self.panel, min(horizon, depth), free=self.free, round_to=self.settings.actions.round_to, how=self.how
@@ -326,6 +358,8 @@ class Replay:
 
     def _best_plans(self, panel: Panel, begins: Floats) -> list[Foreseen | str]:
         """Of every series, or why there is none."""
+        if self.trucks is not None:
+            return ["the best way to share a limit is not known"] * len(self.group)
         plans: list[Foreseen | str | None] = []
         for n, history in enumerate(self.group):
             starts = [panel.layout.build(row) for row in np.unique(begins[n], axis=0).tolist()]

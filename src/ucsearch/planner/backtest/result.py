@@ -115,6 +115,7 @@ class BacktestResult:
     earlier: int = 0  # periods that rules were tuned on
     no_hindsight: str = ""  # why there is none
     notes: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()  # what each series hangs together with: its truck or store; "" for itself alone
 
     @property
     def falls_back_too_often(self) -> bool:
@@ -134,7 +135,10 @@ class BacktestResult:
 
     @property
     def unit(self) -> str:
-        """What an interval is over: series; of few series seasons, where what is left counts in every period."""
+        """What an interval is over: series, or what they hang together in, such as trucks or stores; of few series
+        seasons, where what is left counts in every period."""
+        if any(self.clusters):
+            return self.settings.backtest.cluster or "truck"
         daily = self.settings.task.left_counts == "daily"
         return "season" if daily and len(self.series) < _FEW else "series"
 
@@ -145,7 +149,7 @@ class BacktestResult:
     @property
     def in_shares(self) -> bool:
         """Whether differences are shown in per cent of the other's cost, not in currency."""
-        return self.word == "cost" and self.unit == "series"
+        return self.word == "cost" and self.unit != "season"
 
     def figures(self, name: str) -> dict[str, float]:
         """A policy's totals, by name."""
@@ -157,8 +161,12 @@ class BacktestResult:
         return -paid if self.word == "cost" else paid
 
     def _by_unit(self, name: str) -> Floats:
-        """(N,) reward of each series or season."""
+        """(N,) reward of each series, cluster or season."""
         reward = self.tracks[name].reward
+        if any(self.clusters):
+            names = sorted(set(self.clusters))
+            of, paid = np.array(self.clusters), reward.sum(axis=1)
+            return np.array([paid[of == one].sum() for one in names])
         if self.unit == "series":
             return np.asarray(reward.sum(axis=1))
         season = max(1, self.settings.season)
@@ -260,7 +268,9 @@ class BacktestResult:
         title += "decisions were released, the rest fell back" + (f" ({why})" if why else "")
         lines = [title, self.headline(), "", *_aligned(rows), ""]
         if self.in_shares:
-            lines.append("policy saves: share of the other's cost, with its 95 % interval over series; - is a loss")
+            lines.append(
+                f"policy saves: share of the other's cost, with its 95 % interval over {self.units}; - is a loss"
+            )
         else:
             lines.append(f"policy better by: with its 95 % interval over {self.units}; - is a loss")
         if self.knobs:

@@ -128,13 +128,15 @@ class Parts:
         self, stage: str, histories: Sequence[Series], work: Callable[[list[Series]], Arrays], effort: int
     ) -> Arrays:
         """What `work` makes of parts of the series, put together in their order. `effort`: what it takes for each."""
-        by_kind: dict[int, list[int]] = {}
+        by_kind: dict[tuple[int, str], list[int]] = {}
         for i, history in enumerate(histories):
-            by_kind.setdefault(history.case.kind.number, []).append(i)  # type: ignore[attr-defined]
+            truck = history.place.truck  # type: ignore[attr-defined]
+            by_kind.setdefault((history.case.kind.number, truck), []).append(i)  # type: ignore[attr-defined]
         whole: Arrays = {}
-        for number, places in by_kind.items():
-            for low in range(0, len(places), _AT_ONCE):
-                at = places[low : low + _AT_ONCE]
+        for part_number, ((kind, truck), places) in enumerate(by_kind.items()):
+            number = f"{kind}-{part_number}" if truck else f"{kind}"
+            for low in range(0, len(places), len(places) if truck else _AT_ONCE):  # a truck's items stay together
+                at = places[low : low + (len(places) if truck else _AT_ONCE)]
                 part = self.kept.part(f"{stage}-{number}-{low}", lambda at=at: work([histories[i] for i in at]))  # type: ignore[misc]
                 for name, values in part.items():
                     if name.startswith(_COUNTED):

@@ -57,13 +57,22 @@ def tune_rules(
             costs[name] = np.concatenate([costs[name], values])
             tried[name] = tried[name] + more[name]
         grids = wider
-    chosen = {name: _chosen(entries[name], tried[name], costs[name]) for name in tried if len(tried[name]) > 1}
+    trucks = [history.place.truck for history in past]
+    chosen = {name: _chosen(entries[name], tried[name], costs[name], trucks) for name in tried if len(tried[name]) > 1}
     spent = {name: math.fsum(costs[name][0].ravel().tolist()) for name in tried}
     return chosen, spent | {name + TUNED: choice.cost for name, choice in chosen.items()}
 
 
-def _chosen(entry: Entry, tried: Sequence[Knobs], costs: Floats) -> Chosen:
-    """One setting for all, or one for each series where the rule can have it."""
+def _chosen(entry: Entry, tried: Sequence[Knobs], costs: Floats, trucks: Sequence[str]) -> Chosen:
+    """One setting for all, or one for each series where the rule can have it. Of several trucks each gets the setting
+    that was best on the others."""
+    if len(set(trucks)) > 1:
+        of = np.array(trucks)
+        best = {truck: pooled_best(tried, costs[:, of != truck]) for truck in set(trucks)}
+        places = {truck: tried.index(knobs) for truck, knobs in best.items()}
+        cost = math.fsum(float(costs[places[truck], i].sum()) for i, truck in enumerate(trucks))
+        settings = tuple(best[truck] for truck in trucks)
+        return Chosen(settings[:1] if len(set(places.values())) == 1 else settings, len(tried), cost)
     return choose(tried, costs if entry.make_each is not None else costs.sum(axis=1, keepdims=True))
 
 
@@ -184,4 +193,4 @@ def _charged(history: History, times: float) -> History:
     charged = case.config.charged(case.params, times)
     if charged is None:
         raise InputError("backtest.service_level", times, "a task with a shortage cost")
-    return History(history.series, history.y, case._replace(config=charged[0], params=charged[1]))
+    return replace(history, case=case._replace(config=charged[0], params=charged[1]))

@@ -243,8 +243,14 @@ class _Tuning:
         self._tried = 0  # effort of the tries, of all that is expected
 
     def drawn(self, most: int) -> list[History]:
-        """Evenly spread over the series, in their order."""
+        """Evenly spread over the series, in their order; whole trucks where they share some."""
         count = len(self.histories)
+        trucks = list(dict.fromkeys(history.place.truck for history in self.histories))
+        if trucks != [""]:
+            wanted = max(1, round(most / (count / len(trucks))))
+            ends = np.linspace(0, len(trucks) - 1, min(len(trucks), wanted))
+            some = {trucks[i] for i in {round(x) for x in ends}}
+            return [history for history in self.histories if history.place.truck in some]
         return [self.histories[i] for i in sorted({round(x) for x in np.linspace(0, count - 1, min(count, most))})]
 
     def shortage(self, times: float) -> None:

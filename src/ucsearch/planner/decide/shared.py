@@ -35,12 +35,17 @@ from ucsearch.records.entries import Request, Row
 from ucsearch.records.log import AuditLog
 from ucsearch.tasks.base import config_of
 
-__all__ = ["Portions", "Sharing", "limit_files", "read_limits"]
+__all__ = ["Portions", "Sharing", "limit_file", "limit_files", "read_limits"]
+
+
+def limit_file(settings: Settings, one: SharedLimit) -> Path:
+    """The file of limits by date that a limit names."""
+    return Path(settings.file).parent / one.dates
 
 
 def limit_files(settings: Settings) -> list[Path]:
     """The files of limits by date that [shared] names."""
-    return [Path(settings.file).parent / one.dates for one in settings.shared.values() if one.dates]
+    return [limit_file(settings, one) for one in settings.shared.values() if one.dates]
 
 
 def read_limits(table: Table, name: str, one: SharedLimit, day: Any, settings: Settings) -> Any:
@@ -72,15 +77,23 @@ def read_limits(table: Table, name: str, one: SharedLimit, day: Any, settings: S
 
 
 class Portions:
-    """What the states say of each series: how much of a limit one unit takes, and whose limit it uses."""
+    """What the states say of each series: how much of a limit one unit takes, and whose limit it uses. `days` gives the
+    date of each series, for limits by date; without it those are not read."""
 
-    def __init__(self, settings: Settings, states: StateFile, days: Callable[[str], Any]) -> None:
+    def __init__(self, settings: Settings, states: StateFile, days: Callable[[str], Any] | None = None) -> None:
         self.settings, self.problems = settings, list[Problem]()
         self._columns = self._read(states)
-        self.limits = {name: self._limit(name, one, states, days) for name, one in settings.shared.items()}
+        self.limits: dict[str, Any] = {}
         for name, one in settings.shared.items():
+            if one.dates and days is None:
+                continue
+            self.limits[name] = one.limit if days is None else self._limit(name, one, states, days)
             if one.per:
                 self._check_groups(name, one, states)
+
+    def value(self, column: str, series: str) -> Any:
+        """What a column of the states says of a series."""
+        return self._columns[column][series]
 
     def _read(self, states: StateFile) -> dict[str, dict[str, Any]]:
         """Column -> series -> value, of the columns that the limits name."""
@@ -129,8 +142,8 @@ class Portions:
             raise InputError(
                 f"shared.{name}.dates", "neither forecasts nor states with a column date", "the date that is decided"
             )
-        path = Path(self.settings.file).parent / one.dates
-        return read_limits(open_table(path, self.settings.columns.decimal), name, one, first[1], self.settings)
+        table = open_table(limit_file(self.settings, one), self.settings.columns.decimal)
+        return read_limits(table, name, one, first[1], self.settings)
 
     def shared(self, series: Iterable[str]) -> list[Shared]:
         """The limits of these series."""

@@ -138,7 +138,7 @@ class Kinds:
         self._kinds: dict[tuple[Any, ...], Kind] = {}
         self._configs: dict[tuple[tuple[str, Any], ...], Any] = {}
         self._params: dict[int, Any] = {}  # by id of a config, which `_configs` keeps alive
-        self._shared = {c for s in settings.shared.values() for c in (s.column, s.per)}
+        self._shared = {c for s in settings.shared.values() for c in (s.column, s.per)} | {settings.backtest.cluster}
         self._read: dict[tuple[str, tuple[str, ...]], _Read] = {}
 
     def __len__(self) -> int:

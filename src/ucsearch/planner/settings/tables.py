@@ -222,6 +222,9 @@ class Backtest(Table):
         default=None, description="share of periods without a shortage to reach, instead of task.shortage"
     )
     origins: int | None = Field(default=None, ge=1, description="past forecasts of a series that calibrate looks at")
+    cluster: str = Field(
+        default="", description="column of the states such as store: intervals count what it names as one; else trucks"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
