@@ -26,6 +26,7 @@ from ucsearch.verify.chain import (
 from ucsearch.verify.decision.claims import verify_decision
 from ucsearch.verify.decision.demands import demand
 from ucsearch.verify.decision.excused import NOTES, excuse_of
+from ucsearch.verify.decision.machine import Machine
 from ucsearch.verify.figures import Elsewhere, Invalid, expect, require
 from ucsearch.verify.kinds import verify_control, verify_event, verify_override, verify_refusal, verify_report
 from ucsearch.verify.monitor import Watch
@@ -52,6 +53,7 @@ class _Terms(NamedTuple):
     watch: Watch | None = None  # the monitors, where a log is followed from the first entry of a file
     erased: Taken = dict  # entries whose content was taken away, by number
     begun: int = 0  # entries before the first that was given
+    machine: Machine | None = None  # None: only the plain rules are asked
 
 
 def verify_record(
@@ -62,10 +64,12 @@ def verify_record(
     budget: int | None = None,
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
+    plain: bool = False,
 ) -> Verdict:
     """One decision. Bytes must be canonical; a mapping is taken for what its canonical form says. `blobs` are the
     arrays that it names, by digest. With a `gate` the decision's own must be at least as strict. Without a `budget` it
-    is BUDGET, or the decision's own node budget where that is larger, up to LARGEST_BUDGET.
+    is BUDGET, or the decision's own node budget where that is larger, up to LARGEST_BUDGET. With `plain` nothing is
+    compiled.
 
     Without `task` the record may name a built-in one; with `trust_record_task` what it names is imported. Raises
     `NoTask` where there is none.
@@ -75,7 +79,9 @@ def verify_record(
     except Malformed as error:
         return Verdict("malformed", "record", message=str(error))
     entry = Entry(None, body, blobs=blobs.get)
-    return _verify(Link(entry, False), _Terms(tasks(task, trust_record_task), budget, gate))
+    return _verify(
+        Link(entry, False), _Terms(tasks(task, trust_record_task), budget, gate, machine=None if plain else Machine())
+    )
 
 
 def verify_file(path: str | Path, task: Any = None, **options: Any) -> Iterator[Verdict]:
@@ -96,15 +102,17 @@ def verify_files(
     origin: str | None = None,
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
+    plain: bool = False,
 ) -> Iterator[Verdict]:
     """Every entry of a SQLite log (`paths` are all its files, the oldest first), of JSON lines or of a single record,
     whatever was found about the others.
 
     After a break in the chain an entry is at best "weaker": nothing says that it belongs there. Under a `checkpoint` so
     is every entry that it does not reach; with a `key` the checkpoint must be signed by it, with an `origin` be about
-    that log.
+    that log. With `plain` nothing is compiled: the standard library is enough, and large closed-loop decisions take
+    some hundred times as long.
     """
-    terms = _Terms(tasks(task, trust_record_task), budget, gate)
+    terms = _Terms(tasks(task, trust_record_task), budget, gate, machine=None if plain else Machine())
     sources = Sources([Path(path) for path in paths])
     try:
         pins = None if checkpoint is None else read_checkpoint(Path(checkpoint), key, origin)
@@ -265,7 +273,7 @@ def _decision(one: _One) -> str:
         demand(record, terms.gate)
     budget = _budget_of(one.link.entry, terms)
     task = terms.task_of(record["task"]["object"])
-    one.doubts.extend(verify_decision(record, one.link.entry.blobs, task, budget))
+    one.doubts.extend(verify_decision(record, one.link.entry.blobs, task, budget, terms.machine))
     return NOTES.get(excuse_of(record), "")
 
 

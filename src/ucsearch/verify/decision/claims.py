@@ -10,6 +10,7 @@ from ucsearch.verify.decision.closed import verify_closed
 from ucsearch.verify.decision.excused import excuse_of, verify_excused
 from ucsearch.verify.decision.gate import FINAL_CHECK, certificate, gate_and_outcome, require_coherent
 from ucsearch.verify.decision.inputs import UNUSED, problem_of
+from ucsearch.verify.decision.machine import Machine
 from ucsearch.verify.decision.problem import CLOSED, Edge, Fault, Node, Problem, distinct
 from ucsearch.verify.decision.recalibration import verify_recalibration
 from ucsearch.verify.decision.search import Found, Meter, OutOfNodes, Prover, beam, completes
@@ -26,22 +27,23 @@ from ucsearch.verify.figures import (
 from ucsearch.verify.read import Blobs
 
 
-def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int) -> list[str]:
-    """Raises at the first false claim; returns the claims that are left in doubt."""
+def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int, machine: Machine | None = None) -> list[str]:
+    """Raises at the first false claim; returns the claims that are left in doubt. Without a `machine` only the plain
+    rules are asked."""
     verify_recalibration(r, blobs)
     p = problem_of(r, blobs, task)
     p.meter = Meter(budget)
-    return _claims(r, blobs, p)
+    return _claims(r, blobs, p, machine)
 
 
-def _claims(r: Record, blobs: Blobs, p: Problem) -> list[str]:
+def _claims(r: Record, blobs: Blobs, p: Problem, machine: Machine | None) -> list[str]:
     words, refused = r["gate"].get("final_check"), excuse_of(r) == FINAL_CHECK
     require("gate.final_check", (words is not None) == refused, words, "words iff the final check failed")
     if p.mode != CLOSED and excuse_of(r):
         return verify_excused(r, p)
     if p.mode == CLOSED:
         try:
-            return verify_closed(r, p, blobs)
+            return verify_closed(r, p, blobs, machine)
         except OutOfNodes:
             return ["claim"]
     decision = _Decision(r, p, p.meter)

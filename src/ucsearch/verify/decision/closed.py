@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 from ucsearch.verify.decision.excused import excuse_of, verify_excused
 from ucsearch.verify.decision.gate import certificate, gate_and_outcome, require_coherent
 from ucsearch.verify.decision.law import Law, Point
+from ucsearch.verify.decision.machine import Graph as Machined
+from ucsearch.verify.decision.machine import Machine
 from ucsearch.verify.decision.meter import OutOfNodes
 from ucsearch.verify.decision.problem import Fault, Problem, tail_mean
+from ucsearch.verify.decision.values import Key, Moves, TooMany, Value
 from ucsearch.verify.figures import Invalid, Record, expect, near, num, require, share, tolerance
 from ucsearch.verify.read import Blobs, Malformed
 
 MIDDLE = 0.5  # the level of the outcomes along which a policy's path is recorded
-Key = tuple[int, Any]  # class of information and state; the class of every state past the end is -1
-Moves = list[tuple[float, Key]]  # reward and what follows, for every point
-
-
-class Value(NamedTuple):
-    """Of a state, or of an action in it."""
-
-    score: float
-    mean: float  # expected return of the same policy
-    gross: float  # what was added up, in absolute terms
-
-
-class TooMany(Exception):
-    """More transitions than the record's own budget allows."""
 
 
 class Graph:
@@ -45,6 +37,16 @@ class Graph:
             layer = {to: None for acts in self.layers[h].values() for moves in acts.values() for _, to in moves}
         self.ends = list(layer)
         self.states = sum(map(len, self.layers)) + len(self.ends)
+
+    @property
+    def start(self) -> Key:
+        return next(iter(self.layers[0]))
+
+    def acts(self, h: int, key: Key) -> dict[int, Moves]:
+        return self.layers[h][key]
+
+    def moves(self, h: int, key: Key, action: int) -> Moves | None:
+        return self.layers[h][key].get(action)
 
     def _actions(self, key: Key, h: int) -> dict[int, Moves]:
         p, state, found = self.p, key[1], {}
@@ -68,32 +70,23 @@ class Graph:
         return found
 
 
-class _Solution:
-    """Values of every state and action at a risk."""
+class _Values:
+    """What actions are worth at a risk, by the values of the states they lead to."""
 
-    def __init__(self, graph: Graph, risk: float) -> None:
-        self.graph, self.p, self.risk = graph, graph.p, risk
-        self.values: list[dict[Key, Value | None]] = [{}]
-        for key in graph.ends:
-            if not self.p.may_end((key[1],)):
-                self.values[0][key] = None
-                continue
-            end = self.p.number(self.p.task.terminal, key[1], self.p.params) if self.p.task.terminal else 0.0
-            self.values[0][key] = Value(end, end, abs(end))
-        for layer in reversed(graph.layers):
-            here: dict[Key, Value | None] = {}
-            for key, acts in layer.items():
-                known = [v for v in (self.action(key, moves, self.values[0]) for moves in acts.values()) if v]
-                here[key] = max(known, key=lambda v: v.score, default=None)  # the first of equals: the smallest action
-            self.values.insert(0, here)
+    def __init__(self, p: Problem, law: Law, risk: float) -> None:
+        self.p, self.law, self.risk = p, law, risk
 
-    def action(self, key: Key, moves: Moves, after: dict[Key, Value | None]) -> Value | None:
+    def value(self, h: int, key: Key) -> Value | None:
+        """Of a state at step h; None where no policy keeps the rules."""
+        raise NotImplementedError
+
+    def action(self, h: int, key: Key, moves: Moves) -> Value | None:
         """None where an outcome of the law leads to where no action is allowed."""
-        points, discount = self.graph.law.classes[key[0]], self.p.settings["discount"]
+        points, discount = self.law.classes[key[0]], self.p.settings["discount"]
         score = mean = gross = most = 0.0
         parts: list[tuple[float, float]] = []
         for (_, w, _), (reward, to) in zip(points, moves, strict=True):
-            ahead = after[to]
+            ahead = self.value(h + 1, to)
             if ahead is None:
                 return None
             parts.append((reward + discount * ahead.score, w))
@@ -109,16 +102,50 @@ class _Solution:
         return Value(score, mean, gross)
 
 
+class _Solution(_Values):
+    """Of every state, by the plain rules."""
+
+    def __init__(self, graph: Graph, risk: float) -> None:
+        super().__init__(graph.p, graph.law, risk)
+        depth, p = graph.p.depth, graph.p
+        self.values: list[dict[Key, Value | None]] = [{} for _ in range(depth + 1)]
+        for key in graph.ends:
+            if not p.may_end((key[1],)):
+                self.values[depth][key] = None
+                continue
+            end = p.number(p.task.terminal, key[1], p.params) if p.task.terminal else 0.0
+            self.values[depth][key] = Value(end, end, abs(end))
+        for h in reversed(range(depth)):
+            for key, acts in graph.layers[h].items():
+                known = [v for v in (self.action(h, key, moves) for moves in acts.values()) if v]
+                best = max(known, key=lambda v: v.score, default=None)  # the first of equals: the smallest action
+                self.values[h][key] = best
+
+    def value(self, h: int, key: Key) -> Value | None:
+        return self.values[h][key]
+
+
+class _Looked(_Values):
+    """Of every state, as machine code found them."""
+
+    def __init__(self, graph: Machined, which: int, risk: float) -> None:
+        super().__init__(graph.p, graph.law, risk)
+        self.graph, self.which = graph, which
+
+    def value(self, h: int, key: Key) -> Value | None:
+        return self.graph.value(self.which, h, key)
+
+
 def _has(claim: Record, *names: str) -> None:
     for name in names:
         if name not in claim:
             raise Malformed(f"claim.{name}: missing, and a claim in closed mode has it")
 
 
-def verify_closed(r: Record, p: Problem, blobs: Blobs) -> list[str]:
+def verify_closed(r: Record, p: Problem, blobs: Blobs, machine: Machine | None = None) -> list[str]:
     """Raises at the first false claim; returns what the budget left in doubt."""
     _has(r["claim"], "law")
-    c, failed = r["claim"], any(row["name"] == "task" and row["left"] == 1 for row in r["gate"]["rows"])
+    c = r["claim"]
     rows = [[tuple(y) if isinstance(y, tuple) else (y,) for y in member] for member in p.members]
     law = Law(r, rows, p.weights, blobs, p.meter)
     law.verify(c)
@@ -127,12 +154,32 @@ def verify_closed(r: Record, p: Problem, blobs: Blobs) -> list[str]:
         return verify_excused(r, p)
     _has(c, "states", "transitions", "open_value", "flexibility")
     structured = bool(law.classes) and (p.depth == 1 or law.learns < p.depth)
+    risks = (p.risk, 0.0) if p.risk > 0.0 else (0.0,)
+    if machine is not None and structured:
+        meter, within = copy.copy(p.meter), True
+        graph: Machined | None = None
+        try:
+            graph = machine.graph(r, p, law, risks)
+        except TooMany:
+            within = False
+        except OutOfNodes:
+            return ["claim"]
+        if graph is not None or not within:
+            found = [] if graph is None else [_Looked(graph, k, risk) for k, risk in enumerate(risks)]
+            with suppress(Invalid, Fault):  # only the plain rules say so
+                return _Claims(r, p, law, graph, found).verify(structured, within, failed=False)
+        p.meter = meter
+    return _by_plain_rules(r, p, law, structured, risks)
+
+
+def _by_plain_rules(r: Record, p: Problem, law: Law, structured: bool, risks: tuple[float, ...]) -> list[str]:
+    failed = any(row["name"] == "task" and row["left"] == 1 for row in r["gate"]["rows"])
     graph: Graph | None = None
-    within, solutions = True, list[_Solution]()
+    within, solutions = True, list[_Values]()
     try:
         if structured:
             graph = Graph(p, law)
-            solutions = [_Solution(graph, risk) for risk in ((p.risk, 0.0) if p.risk > 0.0 else (0.0,))]
+            solutions = [_Solution(graph, risk) for risk in risks]
     except TooMany:
         within = False
     except Fault as error:
@@ -142,13 +189,15 @@ def verify_closed(r: Record, p: Problem, blobs: Blobs) -> list[str]:
         return ["claim"]
     else:
         require("gate.rows[0].left", not failed, 1, "no failure")
-    return _Claims(r, p, graph if solutions else None, solutions).verify(structured, within, failed)
+    return _Claims(r, p, law, graph if solutions else None, solutions).verify(structured, within, failed)
 
 
 class _Claims:
-    def __init__(self, r: Record, p: Problem, graph: Graph | None, solutions: list[_Solution]) -> None:
-        self.r, self.p, self.graph, self.solutions = r, p, graph, solutions
-        self.root: dict[int, Moves] = next(iter(graph.layers[0].values())) if graph else {}
+    def __init__(
+        self, r: Record, p: Problem, law: Law, graph: Graph | Machined | None, solutions: Sequence[_Values]
+    ) -> None:
+        self.r, self.p, self.law, self.graph, self.solutions = r, p, law, graph, solutions
+        self.root: dict[int, Moves] = graph.acts(0, graph.start) if graph else {}
 
     def verify(self, structured: bool, within: bool, failed: bool) -> list[str]:
         r, p, c = self.r, self.p, self.r["claim"]
@@ -181,7 +230,7 @@ class _Claims:
         return certificate(self.r, rivals, searched, self.r["claim"]["action_index"], self.p.eps)
 
     def _points(self) -> list[Point]:
-        return self.graph.law.classes[0] if self.graph else []
+        return self.law.classes[0] if self.graph else []
 
     def _step(self, moves: Moves) -> tuple[float, float]:
         """The first step's own score, and what was added up for it."""
@@ -198,12 +247,12 @@ class _Claims:
         """Every first action that stands for itself and keeps the rules whatever the law brings."""
         own: dict[int, Record] = {}
         seen: list[Moves] = []
-        key = next(iter(self.graph.layers[0])) if self.graph else (0, None)
+        key = self.graph.start if self.graph else (0, None)
         for i, moves in self.root.items():
             if moves in seen:
                 continue
             seen.append(moves)
-            known = [s.action(key, moves, s.values[1]) for s in self.solutions]
+            known = [s.action(0, key, moves) for s in self.solutions]
             if known[0] is None or known[-1] is None:
                 continue
             (score, mean, gross), without_risk = known[0], known[-1]
@@ -236,20 +285,19 @@ class _Claims:
         expect(where, (len(path), *path[:1]), (p.depth, first))
         if graph is None:
             return
-        key, solution = next(iter(graph.layers[0])), self.solutions[0]
+        key, solution = graph.start, self.solutions[0]
         for h, i in enumerate(path):
-            acts = graph.layers[h][key]
-            best, own = solution.values[h][key], None
-            if i in acts:
-                own = solution.action(key, acts[i], solution.values[h + 1])
-            require(f"{where}[{h}]", own is not None, i, "not allowed, or it leads to a dead end")
-            if h > 0 and own is not None and best is not None:
+            moves, best = graph.moves(h, key, i), solution.value(h, key)
+            own = None if moves is None else solution.action(h, key, moves)
+            if moves is None or own is None:
+                raise Invalid(f"{where}[{h}]", i, "not allowed, or it leads to a dead end")
+            if h > 0 and best is not None:
                 tau = tolerance(p.eps, best.gross, own.gross)
                 require(f"{where}[{h}]", best.score - own.score <= tau, i, f"worth {best.score - own.score} less")
-            mass, at, points = 0.0, 0, graph.law.classes[key[0]]
+            mass, at, points = 0.0, 0, self.law.classes[key[0]]
             while at < len(points) - 1 and not mass + points[at][1] >= MIDDLE:
                 mass, at = mass + points[at][1], at + 1
-            key = acts[i][at][1]
+            key = moves[at][1]
 
     def _fixed(self, own: dict[int, Record]) -> list[str]:
         """The best fixed plan's expected return, where it is claimed, by following distributions over states; the best
@@ -261,8 +309,14 @@ class _Claims:
         if graph is None or not own or p.risk > 0.0:
             raise Invalid("claim.open_value", c["open_value"], "nothing to compare with")
         best, solution = -math.inf, self.solutions[0]
-        key = next(iter(graph.layers[0]))
-        stack: list[tuple[float, float, list[dict[Key, float]]]] = [(math.inf, 0.0, [{key: 1.0}])]
+        known: dict[tuple[int, Key], dict[int, Moves]] = {}
+
+        def acts(h: int, key: Key) -> dict[int, Moves]:
+            if (h, key) not in known:
+                known[h, key] = graph.acts(h, key)
+            return known[h, key]
+
+        stack: list[tuple[float, float, list[dict[Key, float]]]] = [(math.inf, 0.0, [{graph.start: 1.0}])]
         try:
             while stack:
                 limit, earned, passed = stack.pop()
@@ -272,16 +326,16 @@ class _Claims:
                 if h == p.depth:
                     best = limit
                     continue
-                common = set.intersection(*(set(graph.layers[h][k]) for k in here))
+                common = set.intersection(*(set(acts(h, k)) for k in here))
                 for i in sorted(common):
                     p.meter.spend(len(here))
                     gain, following = 0.0, dict[Key, float]()
                     for k, share in here.items():
-                        for (_, w, _), (reward, to) in zip(graph.law.classes[k[0]], graph.layers[h][k][i], strict=True):
+                        for (_, w, _), (reward, to) in zip(self.law.classes[k[0]], acts(h, k)[i], strict=True):
                             gain += share * w * reward
                             following[to] = following.get(to, 0.0) + share * w
                     total = earned + p.discounts[h] * gain
-                    ahead = [(share, solution.values[h + 1][k]) for k, share in following.items()]
+                    ahead = [(share, solution.value(h + 1, k)) for k, share in following.items()]
                     if all(v is not None for _, v in ahead):
                         rest = sum(share * v.score for share, v in ahead if v is not None)
                         stack.append((total + p.discounts[h + 1] * rest, total, [*passed, following]))
