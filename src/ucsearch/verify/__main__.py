@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ from ucsearch.verify.trust import current_folder_off_path, is_genuine
 from ucsearch.verify.verdict import CODES, INTERNAL, UNUSABLE, WORST_FIRST, describe, printable
 
 MOST_TOLD = 1_000  # malformed entries that are named: a file of nothing but braces has millions
+EVERY = 0.5  # seconds between two words about progress
 SUMMARY = {"no task": "without a task that may be imported", "error": "with an internal error"}
 
 
@@ -124,6 +126,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
         except NoTask as error:
             parser.error(f"--task: {error}")
         stack.enter_context(_without_collection())
+        progress = stack.enter_context(_Progress())
         for verdict in verify_files(
             options.file,
             task,
@@ -136,9 +139,11 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             plain=options.plain,
         ):
             seen[verdict.status] += 1
+            progress.show(seen)
             if sum(seen.values()) % 10_000 == 0:
                 gc.collect()  # tracebacks do make cycles
             if verdict.code and (verdict.status != "malformed" or seen["malformed"] <= MOST_TOLD):
+                progress.clear()
                 _say(_advised(verdict))
             elif verdict.message and not verdict.code:
                 notes[verdict.message] += 1
@@ -149,6 +154,35 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
     for note, count in sorted(notes.items()):
         _say(f"{count} of the valid: {note}")
     return next((CODES[status] for status in WORST_FIRST if seen[status]), 0)
+
+
+class _Progress:
+    """How far it is, on a terminal: a line that is written over."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._next = time.monotonic() + EVERY
+        self._width = 0
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def show(self, seen: Counter[str]) -> None:
+        if not self._terminal or time.monotonic() < self._next:
+            return
+        text = f"verified {seen.total()} entries, {seen['valid']} valid"
+        sys.stderr.write(f"\r{text:<{self._width}}")
+        sys.stderr.flush()
+        self._width, self._next = len(text), time.monotonic() + EVERY
+
+    def clear(self) -> None:
+        if self._width:
+            sys.stderr.write(f"\r{'':<{self._width}}\r")
+            sys.stderr.flush()
+            self._width = 0
 
 
 def _advised(verdict: Verdict) -> str:
