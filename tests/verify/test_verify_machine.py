@@ -113,8 +113,8 @@ def test_every_figure_is_that_of_the_plain_rules(name, monkeypatch):
 
 FORGERIES = {
     "rivals__0__score": lambda x: x * 1.000001, "rivals__1__reward": lambda x: x + 1e-3,
-    "claim__gap": lambda x: x + 0.1, "claim__states": lambda x: x + 1, "claim__transitions": lambda x: x - 1, "claim__optimal": lambda x: not x,
-    "rivals__0__path": lambda x: [*x[:-1], (x[-1] + 1) % 4],
+    "claim__gap": lambda x: x + 0.1, "claim__states": lambda x: x + 1, "claim__transitions": lambda x: x - 1,
+    "claim__optimal": lambda x: not x, "rivals__0__path": lambda x: [*x[:-1], (x[-1] + 1) % 4],
 }  # fmt: skip
 
 
