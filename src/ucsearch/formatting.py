@@ -75,5 +75,5 @@ def make_frame(columns: Mapping[str, Any], backend: str = "auto") -> Any:
         library: Any = name
         return nw.from_dict(dict(columns), backend=library).to_native()
     raise InputError(
-        "backend", repr(backend), "polars, pandas or pyarrow to be installed", hint="pip install 'ucsearch[io]'"
+        "backend", repr(backend), "polars, pandas or pyarrow to be installed", hint="pip install pyarrow"
     )

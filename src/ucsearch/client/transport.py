@@ -36,7 +36,7 @@ def httpx_module() -> Any:
         import httpx
     except ImportError as error:
         raise InputError(
-            "httpx", "not installed", "it to be", hint="Install it with: pip install 'ucsearch[service]'"
+            "httpx", "not installed", "it to be", hint="Install it with: pip install httpx"
         ) from error
     return httpx
 

@@ -60,7 +60,7 @@ def _axes(ax: Any) -> tuple[Any, Any, Any]:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise InputError("matplotlib", "nothing", "an installed package", hint="pip install ucsearch[plot]") from error
+        raise InputError("matplotlib", "nothing", "an installed package", hint="pip install matplotlib") from error
 
     if ax is None:
         figure, (upper, lower) = plt.subplots(

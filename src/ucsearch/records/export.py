@@ -60,7 +60,7 @@ def write_parquet(
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise RecordError("Parquet needs pyarrow; install it with: pip install 'ucsearch[io]'") from error
+        raise RecordError("Parquet needs pyarrow; install it with: pip install pyarrow") from error
 
     text = pa.string()
     schema = pa.schema(

@@ -162,5 +162,5 @@ def _kind() -> type[Ed25519PrivateKey]:
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     except ImportError as error:
-        raise RecordError("signing needs cryptography; install it with: pip install 'ucsearch[sign]'") from error
+        raise RecordError("signing needs cryptography; install it with: pip install cryptography") from error
     return Ed25519PrivateKey

@@ -76,7 +76,7 @@ class PostgresStore:
         try:
             import psycopg
         except ImportError as error:
-            raise RecordError("PostgreSQL needs psycopg; install it with: pip install 'ucsearch[postgres]'") from error
+            raise RecordError("PostgreSQL needs psycopg; install it with: pip install 'psycopg[binary]'") from error
         self.path = Path(_label(url))  # for messages, without a password
         self._lock = threading.RLock()
         self._process = os.getpid()

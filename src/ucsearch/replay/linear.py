@@ -1,6 +1,6 @@
 """Storage as a linear programme: what a planner with a solver does, on the mean or on a quantile of the forecast.
 
-Needs HiGHS (`pip install 'ucsearch[lp]'`), which is imported where it is used.
+Needs HiGHS (`pip install highspy`), which is imported where it is used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LinearStorage:
 
     def __init__(self, config: Storage, quantile: float | None = None, *, whole: bool = False) -> None:
         if not has_solver():
-            raise InputError("highspy", "not installed", "HiGHS: pip install 'ucsearch[lp]'")
+            raise InputError("highspy", "not installed", "HiGHS: pip install highspy")
         self.config, self.quantile, self.whole = config, quantile, whole
 
     def __call__(self, seen: Seen) -> Choice:

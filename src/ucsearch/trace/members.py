@@ -295,7 +295,7 @@ def _sobol(points: int, horizon: int, rng: np.random.Generator) -> Floats:
         from scipy.stats import qmc
     except ImportError:
         raise InputError(
-            "trace.method", "'sobol' without scipy", "scipy to be installed", hint="pip install 'ucsearch[stats]'"
+            "trace.method", "'sobol' without scipy", "scipy to be installed", hint="pip install scipy"
         ) from None
     import inspect
     import warnings

@@ -299,7 +299,7 @@ def _is_by(public: bytes, message: bytes, signature: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
-        need = "a signature can be verified with the package cryptography alone: pip install 'ucsearch[sign]'"
+        need = "a signature can be verified with the package cryptography alone: pip install cryptography"
         raise Malformed(need) from None
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)

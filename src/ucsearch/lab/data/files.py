@@ -131,7 +131,7 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Any:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'ucsearch[data]'") from None
+        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
     try:
         with pq.ParquetFile(path) as file:
             present = file.schema_arrow.names

@@ -97,7 +97,7 @@ def fetch(
     try:
         import pooch
     except ImportError:
-        raise DataError(f"{file.name}: downloading needs pooch: pip install 'ucsearch[data]'") from None
+        raise DataError(f"{file.name}: downloading needs pooch: pip install pooch") from None
     folder = cache_folder(cache_dir, os.environ if environ is None else environ)
     target = folder / source.paths[0]
     target.parent.mkdir(parents=True, exist_ok=True)

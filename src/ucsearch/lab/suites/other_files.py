@@ -203,7 +203,7 @@ def _parquet(path: Path) -> dict[str, Sequence[Any]]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'ucsearch[data]'") from None
+        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
     try:
         with pq.ParquetFile(path) as file:
             table = file.read()

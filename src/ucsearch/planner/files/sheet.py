@@ -27,7 +27,7 @@ def need_openpyxl(path: str | Path) -> Any:
     try:
         import openpyxl
     except ImportError as error:
-        raise DataError(f"{path}: workbooks need openpyxl: pip install 'ucsearch[excel]'") from error
+        raise DataError(f"{path}: workbooks need openpyxl: pip install openpyxl") from error
     return openpyxl
 
 

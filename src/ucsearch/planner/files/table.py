@@ -187,7 +187,7 @@ def pyarrow_parquet(path: str | Path) -> Any:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise DataError(f"{path}: Parquet needs pyarrow: pip install 'ucsearch[io]'") from error
+        raise DataError(f"{path}: Parquet needs pyarrow: pip install pyarrow") from error
     return pq
 
 
