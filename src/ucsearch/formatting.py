@@ -74,6 +74,4 @@ def make_frame(columns: Mapping[str, Any], backend: str = "auto") -> Any:
             continue
         library: Any = name
         return nw.from_dict(dict(columns), backend=library).to_native()
-    raise InputError(
-        "backend", repr(backend), "polars, pandas or pyarrow to be installed", hint="pip install pyarrow"
-    )
+    raise InputError("backend", repr(backend), "polars, pandas or pyarrow to be installed", hint="pip install pyarrow")

@@ -35,9 +35,7 @@ def httpx_module() -> Any:
     try:
         import httpx
     except ImportError as error:
-        raise InputError(
-            "httpx", "not installed", "it to be", hint="Install it with: pip install httpx"
-        ) from error
+        raise InputError("httpx", "not installed", "it to be", hint="Install it with: pip install httpx") from error
     return httpx
 
 
