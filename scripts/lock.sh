@@ -35,7 +35,8 @@ compile() { # compile OUTPUT INPUT...
     fi
 }
 
-compile requirements/dev.txt "${EXTRAS[@]}" pyproject.toml requirements/dev.in "$@"
-compile requirements/slow.txt "${EXTRAS[@]}" pyproject.toml requirements/slow.in --constraints requirements/dev.txt "$@"
+compile requirements/run.txt pyproject.toml requirements/run.in "$@"
+compile requirements/dev.txt "${EXTRAS[@]}" pyproject.toml requirements/dev.in --constraints requirements/run.txt "$@"
+grep -E '^[a-zA-Z0-9_.-]+==' requirements/dev.txt | grep -v '^typer==' | sed 's/ .*//' > "$tools/versions.txt" # openapi-python-client holds typer back
+compile requirements/full.txt "${EXTRAS[@]}" pyproject.toml requirements/full.in --constraints "$tools/versions.txt" "$@"
 compile requirements/docs.txt requirements/docs.in "$@"
-compile requirements/dist.txt requirements/dist.in "$@"

@@ -1,6 +1,6 @@
 """Train the small networks of `lob-direction` on the fitting part of each book, three seeds of each.
 
-    make lob-networks        # in .venv-backbones (CPU torch); UCSEARCH_DATA names the data
+    make backbones           # in .venv-torch; UCSEARCH_DATA names the data
 
 Only samples before the first validation block are read. Weights are stored as float32 beside how they were made. A run
 that was broken off goes on with the next network.

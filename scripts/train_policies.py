@@ -1,4 +1,4 @@
-"""Train the learned policies that come with the package; run once, in .venv-learned (see `make test-learned`).
+"""Train the learned policies that come with the package; run once, in .venv-torch (see `make test-torch`).
 
     python scripts/train_policies.py lost-sales                              # PPO, one network per instance
     python scripts/train_policies.py exposure --data-dir data                # DQN and PPO for DelayedExposure, on ETT

@@ -1,4 +1,4 @@
-"""The adapters on what the libraries themselves return; run by `make test-adapters` in an environment that has them.
+"""The adapters on what the libraries themselves return; run by `make test-torch` in an environment that has them.
 
 Models are local, with random weights, and tiny; nothing is downloaded.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-pytest.importorskip("statsforecast", reason="needs requirements/adapters.in; run `make test-adapters`")
+pytest.importorskip("statsforecast", reason="needs requirements/torch.in; run `make test-torch`")
 
 import pandas as pd
 from statsforecast import StatsForecast

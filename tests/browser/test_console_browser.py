@@ -20,7 +20,7 @@ from tests.service.kit import Client, make_folder, open_service  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("UCSEARCH_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-AXE = Path(os.environ.get("UCSEARCH_AXE", ROOT / ".venv-browser" / "axe" / "package" / "axe.min.js"))
+AXE = Path(os.environ.get("UCSEARCH_AXE", ROOT / ".venv-full" / "axe" / "package" / "axe.min.js"))
 SHOTS = os.environ.get("UCSEARCH_SHOTS")  # a folder for pictures to look at
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 

@@ -11,7 +11,7 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "notebooks"
 NAMES = sorted(p.name for p in FOLDER.glob("*.ipynb"))
-NEEDS = {  # packages that only the environments of `make test-slow`, `test-learned` and `test-adapters` have
+NEEDS = {  # packages that only the environments of `make test-slow` and `make test-torch` have
     "against_ortools.ipynb": ("ortools",),
     "against_sb3.ipynb": ("stable_baselines3", "torch"),
     "retail_statsforecast.ipynb": ("statsforecast",),

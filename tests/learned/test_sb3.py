@@ -1,6 +1,6 @@
 """DQN and PPO for real, tiny: they train, resume, stay inside the mask, are saved with evidence and exported.
 
-Run by `make test-learned`.
+Run by `make test-torch`.
 """
 
 from __future__ import annotations

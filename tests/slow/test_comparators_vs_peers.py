@@ -1,7 +1,7 @@
 """CEM and MPPI against pytorch-icem and pytorch-mppi: first-action regret at equal sample counts.
 
 The benchmark's inventory problem, on a panel that no setting was chosen on. The peers plan real numbers that are moved
-to the nearest feasible order size, and run in an environment of their own (`make bench-peers-setup`).
+to the nearest feasible order size, and run in an environment of their own (`make bench`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WINDOWS, DEPTH, SEED, ITERATIONS = 240, 6, 2026, 5
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not PYTHON.exists(), reason="the peers are not installed; run `make bench-peers-setup`"),
+    pytest.mark.skipif(not PYTHON.exists(), reason="the peers are not installed; run `make bench`"),
 ]
 
 

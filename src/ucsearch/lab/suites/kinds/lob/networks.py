@@ -1,6 +1,6 @@
 """Classifiers of direction: frequencies, the last move, ridge, and small trained networks without their library.
 
-Networks were trained by `scripts/train_lob.py` (`make lob-networks`); here are their weights, with a hash, and a
+Networks were trained by `scripts/train_lob.py` (`make backbones`); here are their weights, with a hash, and a
 forward pass in NumPy. All answer with probabilities of down, still and up.
 """
 
@@ -103,7 +103,7 @@ def load_networks(book: str, seeds: int) -> list[Network]:
     """The stored networks of a book; bytes that their evidence does not name are refused."""
     place = resources.files("ucsearch.lab.suites") / FOLDER / f"{book}.npz"
     if not place.is_file():
-        raise InputError("networks", repr(book), "a book with stored networks; `make lob-networks` trains them")
+        raise InputError("networks", repr(book), "a book with stored networks; `make backbones` trains them")
     _, arrays = read_arrays(str(place))
     found = []
     for architecture in ARCHITECTURES:
