@@ -307,6 +307,43 @@ def test_usual_rules_with_branches_are_verified_compiled(asked):
     assert asked == {"machine": 1, "plain": 0}
 
 
+class Counts(NamedTuple):
+    times: int
+    places: tuple[int, ...]
+    cost: float
+
+
+class Unwrapped(NamedTuple):
+    times: int
+    places: tuple[int, ...]
+    cost: float
+
+
+def by_counts(s, a, y, p):
+    total = s.x
+    for _ in range(p.times + p.places[1]):
+        total -= p.cost * a
+    return total - y
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", [Counts, Unwrapped])
+@pytest.mark.parametrize("mode", ["closed", "members"])
+def test_parameters_that_are_whole_numbers(kind, mode, asked):
+    """`range` takes no float: the rules are given what they were decided with."""
+    task, _ = simple(by_counts, params=kind(2, (0, 1), 0.25))
+    law = uc.Trace.from_members([[y, y] for y in (0.0, 1.0, 2.0)]).declare("independent")
+    record, blobs = decision_record(
+        uc.decide(task, S(1.0), law, uc.Exact(depth=2, mode=mode), run=uc.Run(engine="python"))
+    )
+    assert verdict(record, blobs, task) == []
+    assert asked["machine"] == (mode == "closed")
+    forged = copy.deepcopy(record)
+    forged["inputs"]["params"][0] = 1.5
+    forged.pop("id")
+    assert verdict(seal(forged), blobs, task) == "inputs.params"
+
+
 # -------------------------------------------------------------------- one law for many
 
 

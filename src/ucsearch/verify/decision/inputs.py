@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 from typing import Any
@@ -11,6 +12,7 @@ from ucsearch.verify.decision.problem import CLOSED, CVAR, MEMBERS, SCORES, VARI
 from ucsearch.verify.figures import Invalid, Record, action_of, expect, is_close, num, require
 from ucsearch.verify.read import Blobs, Malformed, read_blob
 
+LARGEST_COUNT = 2**31  # of a parameter that is a whole number
 POLICIES = {
     "UCBeam": ("beam", 0), "ParetoBeam": ("beam", 1), "CertifiedBeam": ("beam", 2), "ConstrainedBeam": ("beam", 2),
     "Exact": ("exact", 0), "MCTS": ("mcts", 0),
@@ -70,7 +72,22 @@ def _named_tuple(name: str, kind: Any, inputs: Record) -> Any:
     expect(f"inputs.{name}", len(row), sum(max(1, n) for n in lengths))
     values = iter(float(x) + 0.0 for x in row)  # one zero: -0.0 becomes 0.0
     items = [tuple(next(values) for _ in range(n)) if n else next(values) for n in lengths]
-    return None if kind is None else kind(*items)
+    if kind is None:
+        return None
+    notes = inspect.get_annotations(kind) if name == "params" else {}
+    return kind(*(_counts(x) if _is_whole(notes.get(f)) else x for f, x in zip(kind._fields, items, strict=True)))
+
+
+def _is_whole(note: Any) -> bool:
+    """Whether a parameter is annotated as `int`, or as a tuple of them: rules are given whole numbers then."""
+    text = getattr(note, "__forward_arg__", note)  # as a named tuple wraps texts
+    return text in (int, "int") or str(text).startswith("tuple[int")
+
+
+def _counts(value: Any) -> Any:
+    whole = all(abs(x) < LARGEST_COUNT and x == int(x) for x in (value if isinstance(value, tuple) else (value,)))
+    require("inputs.params", whole, value, "whole numbers")
+    return tuple(map(int, value)) if isinstance(value, tuple) else int(value)
 
 
 def _trace(r: Record, blobs: Blobs, task: Any) -> tuple[Any, ...]:
