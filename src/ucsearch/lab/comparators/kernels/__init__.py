@@ -1,0 +1,1 @@
+"""The comparators as they run compiled, see ucsearch.engine.kernels."""
