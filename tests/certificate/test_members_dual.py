@@ -396,6 +396,7 @@ def test_the_text_of_the_kernel_says_the_same(monkeypatch: pytest.MonkeyPatch) -
     plain = [bounds(kind="std", steps=3, **x) for x in asked] + [of_plan(plan, np.full((1, 2), -1))]
     monkeypatch.setattr(members_bound, "window_graph", None)  # nobody falls back
     fast = [bounds(kind="std", steps=3, engine="compiled", **x) for x in asked]
+    monkeypatch.undo()  # a rule that divides by zero is asked in plain Python
     fast += [of_plan(plan, np.full((1, 2), -1), engine="compiled")]
     for one, other in zip(plain, fast, strict=True):
         for field in ("upper", "perfect", "exact", "nodes", "fault"):

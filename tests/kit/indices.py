@@ -1,8 +1,11 @@
-"""Kernel texts that note every index below 0 in functions of ours, where machine code does not look for one."""
+"""Kernels that note every index below 0 in functions of ours, where machine code does not look for one."""
 
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
+import pkgutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,17 +15,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kit import unjitted
+import ucsearch.engine.kernels
+from tests.kit.unjitted import plain_kernels
+from ucsearch.engine.compiled import engine
 
-__all__ = ["noted_indices"]
-
-_CHECKED = ("uc_user", "uc_user_inline")  # functions of users, whose indices numba looks at
+__all__ = ["noted_indices", "noting"]
 
 
 class _Noting(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        names = [d.id for d in node.decorator_list if isinstance(d, ast.Name)]
-        return node if not names or names[0] in _CHECKED else self.generic_visit(node)
+        node.body = [self.generic_visit(part) for part in node.body]  # what is annotated is no index
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        return node
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
@@ -34,31 +40,43 @@ class _Noting(ast.NodeTransformer):
         return node
 
     def _noted(self, index: ast.expr) -> ast.expr:
-        if isinstance(index, ast.Slice | ast.Constant | ast.UnaryOp):  # known as it stands: tuples of a task may use it
+        if isinstance(index, ast.Slice | ast.Constant | ast.UnaryOp):  # known as it stands
             return index
-        return ast.Call(ast.Name("uc_noted", ast.Load()), [index], [])
+        return ast.Call(ast.Name("noted_index", ast.Load()), [index], [])
+
+
+def noting(source: str, space: dict[str, Any], below: list[str]) -> None:
+    """Runs a module's source in its space, with functions that note indices below 0."""
+
+    def noted_index(index: Any) -> Any:
+        if isinstance(index, int | np.integer) and index < 0:
+            frame = sys._getframe(1)
+            below.append(f"{index} in line {frame.f_lineno} of {frame.f_code.co_name}")
+        return index
+
+    tree = ast.parse(source)
+    tree.body = [_Noting().visit(part) if isinstance(part, ast.FunctionDef) else part for part in tree.body]
+    space["noted_index"] = noted_index
+    exec(compile(ast.fix_missing_locations(tree), "<noting>", "exec", dont_inherit=True), space)
 
 
 @contextmanager
 def noted_indices() -> Iterator[list[str]]:
     """Within, kernels run as plain Python (see unjitted.py); gives the indices below 0 that were met, and where."""
     below: list[str] = []
-    made = unjitted._module
-
-    def module(text: str) -> ModuleType:
-        def noted(index: Any) -> Any:
-            if isinstance(index, int | np.integer) and index < 0:
-                frame = sys._getframe(1)
-                below.append(f"{index} in line {frame.f_lineno} of {frame.f_code.co_name}")
-            return index
-
-        tree = ast.fix_missing_locations(_Noting().visit(ast.parse(text)))
-        found = made(ast.unparse(tree))
-        vars(found)["uc_noted"] = noted
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unjitted, "_module", module)
-        patch.setattr(unjitted, "_texts", {})
-        with unjitted.plain_kernels():
+    package = ucsearch.engine.kernels
+    modules: list[ModuleType] = [
+        importlib.import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)
+    ]
+    kept = [(module, dict(vars(module))) for module in modules]
+    with plain_kernels(), pytest.MonkeyPatch.context() as patch:
+        key_of = engine._key
+        patch.setattr(engine, "_key", lambda layout, settings: (*key_of(layout, settings), id(below)))
+        try:
+            for module in modules:
+                noting(inspect.getsource(module), vars(module), below)
             yield below
+        finally:
+            for module, space in kept:
+                vars(module).clear()
+                vars(module).update(space)

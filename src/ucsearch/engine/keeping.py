@@ -8,20 +8,16 @@ stranger's does for a member far from the mean, nobody has looked at.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import Inputs, read_only
-from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
-from ucsearch.engine.compiled.loading import Loaded, load_or_compile
-from ucsearch.engine.registry import register
-from ucsearch.errors import InputError
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 from ucsearch.reach import Reach
-from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
 __all__ = ["kept_weights", "prepare"]
@@ -31,14 +27,10 @@ Floats = NDArray[np.float64]
 
 class _Kept(NamedTuple):
     reach: Reach  # of the rules it was made from
-    loaded: Loaded
+    loaded: kernels.Kernel
 
 
-def _no_search(window: Any, state: Any) -> Any:
-    raise InputError("policy", "'keeping'", "a search policy; rolling a path through members is not one")
-
-
-register("keeping", _no_search, "ucsearch.engine.compiled.templates", "keeping.py")
+_KIND = kernels.Kind("ucsearch.engine.kernels.keeping", MODES["mean"], False)
 
 
 def prepare(task: Task, layout: Layout) -> bool:
@@ -49,11 +41,6 @@ def prepare(task: Task, layout: Layout) -> bool:
     reach = task.reach()
     if layout in known and known[layout].reach is reach:
         return True
-    arguments = (task, layout, MODES["mean"], "keeping", False)
-    try:
-        text: str | None = kernel_text(*arguments)
-    except Unsourced:
-        text = None
 
     def warm(kernel: Callable[..., None]) -> None:
         rows = np.zeros((0, layout.size))
@@ -62,10 +49,7 @@ def prepare(task: Task, layout: Layout) -> bool:
                                    rows, rows), np.zeros((0, 1), np.int32))  # fmt: skip
 
     try:
-        made = load_or_compile(
-            text, lambda ways: cast(Callable[..., None], kernel_namespace(*arguments, ways)["uc_panel"]), warm,
-            f"rolling through members for task {task.name!r}",
-        )  # fmt: skip
+        made = kernels.load(task, layout, _KIND, warm, f"rolling through members for task {task.name!r}")
     except Exception:  # numba raises many kinds; the plain functions are asked instead
         return False
     known[layout] = _Kept(reach, made)

@@ -11,34 +11,24 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import Inputs
-from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
-from ucsearch.engine.compiled.loading import Loaded, load_or_compile
 from ucsearch.engine.plain.closed import forward
 from ucsearch.engine.plain.run import make_window
-from ucsearch.engine.registry import register
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
 from ucsearch.policies import Settings
-from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
 __all__ = ["Graph", "joined", "reachable"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-def _no_search(window: Any, state: Any) -> Any:
-    raise InputError("policy", "'graph'", "a search policy; the graph of one is not")
-
-
-register("graph", _no_search, "ucsearch.engine.compiled.templates", "closed_states.py", "closed.py", "graph.py")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,22 +138,17 @@ def _plain(
     graph.sedge[s + w + sizes[0]] = edge
 
 
-def _kernel(task: Task, layout: Layout, settings: Settings) -> Loaded | None:
+def _kernel(task: Task, layout: Layout, settings: Settings) -> kernels.Kernel | None:
     """None where the task does not compile."""
-    arguments = (task, layout, settings.mode, "graph", False)
-    kept: dict[Any, tuple[Any, Loaded]] = task.__dict__.setdefault("_kept_graphs", {})
+    kind = kernels.Kind("ucsearch.engine.kernels.graph", settings.mode, False, pasted=True)
+    kept: dict[Any, tuple[Any, kernels.Kernel]] = task.__dict__.setdefault("_kept_graphs", {})
     known = kept.get(layout)
     if known is not None and known[0] is task.reach():
         return known[1]
     try:
-        text: str | None = kernel_text(*arguments)
-    except Unsourced:
-        text = None
-    try:
-        made = load_or_compile(
-            text, lambda ways: cast(Callable[..., None], kernel_namespace(*arguments, ways)["uc_panel"]),
-            lambda kernel: _warm(kernel, task, layout, settings), f"the graph of task {task.name!r}",
-        )  # fmt: skip
+        made = kernels.load(
+            task, layout, kind, lambda kernel: _warm(kernel, task, layout, settings), f"the graph of task {task.name!r}"
+        )
     except Exception:  # the search engines warn and explain; here plain Python takes over
         return None
     kept[layout] = (task.reach(), made)

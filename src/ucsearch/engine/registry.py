@@ -12,12 +12,12 @@ __all__ = ["ALGORITHMS", "Algorithm", "register"]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """`plain(window, state) -> Outcome`, and what its kernel is made of: a module with `build(rules, shape, jit)`.
-    Where there is none, and for the GPU, templates of which the last defines `uc_panel`."""
+    """`plain(window, state) -> Outcome`, and what its kernel is made of: a module with `build(rules, shape, jit)`. For
+    the GPU, templates of which the last defines `uc_panel`."""
 
     plain: Callable[..., Any]
     templates: tuple[tuple[str, str], ...]  # (package, file name)
-    module: str = ""
+    module: str
 
     def text(self) -> str:
         """All templates one after another."""
@@ -27,7 +27,7 @@ class Algorithm:
 ALGORITHMS: dict[str, Algorithm] = {}
 
 
-def register(name: str, plain: Callable[..., Any], package: str, *templates: str, module: str = "") -> None:
+def register(name: str, plain: Callable[..., Any], package: str = "", *templates: str, module: str) -> None:
     """`templates` are file names in `package`, or "other.package:file"."""
     places = []
     for template in templates:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import copy
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
-from ucsearch.engine.compiled.loading import load_or_compile
-from ucsearch.engine.registry import register
+from ucsearch.engine import compile as kernels
 from ucsearch.engine.status import Fault
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout, as_finite, own_row
 from ucsearch.policies import MODES
-from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
 __all__ = ["Simulator", "Step"]
@@ -36,11 +33,7 @@ class Step(NamedTuple):
     mask: Bools  # (N, m) actions allowed next; a row without any is a dead end
 
 
-def _no_search(window: Any, state: Any) -> Any:
-    raise InputError("policy", "'simulate'", "a search policy; the simulator is not one")
-
-
-register("simulate", _no_search, "ucsearch.engine.compiled.templates", "simulate.py")
+_KIND = kernels.Kind("ucsearch.engine.kernels.simulate", MODES["mean"], False)
 
 
 class Simulator:
@@ -53,7 +46,6 @@ class Simulator:
         self.task, self.layout = task, layout
         self.params = _rows(task.params_row if params is None else params)
         self.actions = _rows(task.action_array[None] if actions is None else actions)
-        self._text: str | None = None
         self._kernel: Kernel | None = None
         if engine == "compiled":
             self._kernel = self._compile()
@@ -63,20 +55,10 @@ class Simulator:
         return "python" if self._kernel is None else "compiled"
 
     def _compile(self) -> Callable[..., None] | None:
-        arguments = (self.task, self.layout, MODES["mean"], "simulate", False)
         self._reach = self.task.reach()
+        what = f"the simulator of task {self.task.name!r}"
         try:
-            text = kernel_text(*arguments)
-        except Unsourced:
-            text = None
-        if text is not None and text == self._text:  # what has changed is not in this kernel
-            return self._kernel
-        self._text = text
-        try:
-            self._loaded = load_or_compile(
-                text, lambda ways: cast(Kernel, kernel_namespace(*arguments, ways)["uc_panel"]), self._warm,
-                f"the simulator of task {self.task.name!r}",
-            )  # fmt: skip
+            self._loaded = kernels.load(self.task, self.layout, _KIND, self._warm, what)
         except Exception:  # the search engines warn and explain; here plain Python simply takes over
             return None
         return self._loaded.call
@@ -132,7 +114,12 @@ class Simulator:
             self._kernel = self._compile()
         if self._kernel is None:
             return self._plain(rows, index, y, move, at)
-        return self._call(self._kernel, rows, index, y, move, at)
+        try:
+            return self._call(self._kernel, rows, index, y, move, at)
+        except TaskError:
+            raise
+        except Exception:  # a rule raised in compiled code: plain Python says what, or knows the number
+            return self._plain(rows, index, y, move, at)
 
     def _call(
         self, kernel: Callable[..., None], rows: Floats, index: Ints, y: Floats, move: bool = True,

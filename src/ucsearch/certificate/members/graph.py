@@ -2,7 +2,7 @@
 
 A member knows its outcomes, so its part is an ordinary deterministic graph: layer h holds the distinct states (equal
 floats, nothing rounded) that some action sequence feasible for this member leads to. Task functions are called here
-and nowhere else: in plain Python, or in the kernel generated from `templates/members_graph.py`, which numbers states
+and nowhere else: in plain Python, or in the kernel `engine/kernels/members.py`, which numbers states
 and edges in the same order and so returns the same arrays.
 """
 
@@ -119,7 +119,7 @@ def plain_graph(window: Window, state: Any) -> Graph:
     return builder.graph(Status.PROVED, (0, 0, 0))
 
 
-register(ALGORITHM, plain_graph, "ucsearch.certificate", "templates/members_graph.py")
+register(ALGORITHM, plain_graph, module="ucsearch.engine.kernels.members")
 
 
 def window_graph(task: Task, settings: Settings, layout: Layout, inputs: Inputs, w: int) -> Graph:
@@ -129,7 +129,7 @@ def window_graph(task: Task, settings: Settings, layout: Layout, inputs: Inputs,
 
 
 def compiled_graph(kernel: Callable[..., Any], settings: Settings, inputs: Inputs, discounts: Floats, w: int) -> Graph:
-    """Window w through the generated kernel, which reads only depth and budget of the settings."""
+    """Window w through the kernel, which reads only depth and budget of the settings."""
     whole = np.zeros(13, np.int64)
     whole[0], whole[8] = settings.depth, settings.node_budget
     outputs = Outputs.empty(1, inputs.actions.shape[1], settings.depth, False)

@@ -9,16 +9,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import Inputs, Outputs, read_only
-from ucsearch.engine.compiled.cache import is_cached, kernel_name
-from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
-from ucsearch.engine.compiled.loading import LOCK, Loaded, load_or_compile
+from ucsearch.engine.compiled.loading import LOCK
 from ucsearch.engine.first_use import difference
 from ucsearch.engine.inputs import branches
 from ucsearch.engine.registry import ALGORITHMS
@@ -29,7 +27,6 @@ from ucsearch.policies import MODES, Settings
 from ucsearch.reach import Reach
 from ucsearch.rules.dialect import Refused, explain
 from ucsearch.rules.source import Unreadable
-from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
 __all__ = ["Single", "find_kernel", "held", "name_of", "on_disk", "ready_kernel", "run", "single"]
@@ -45,11 +42,10 @@ _Key = tuple[Layout, int, str, bool]
 class _Slot:
     """What is known of one kernel of a task, under the rules then in force. Kept on the task and let go with it."""
 
-    def __init__(self, reach: Reach, text: str | None, name: str | None) -> None:
+    def __init__(self, reach: Reach, name: str | None) -> None:
         self.reach = reach
-        self.text = text  # of a kernel made of templates
         self.name = name  # on disk; None where it is made of functions that cannot be read
-        self.loaded: Loaded | kernels.Kernel | None = None
+        self.loaded: kernels.Kernel | None = None
         self.call: Kernel | None = None  # what is loaded, in the form in which searches call it
         self.tried = False  # with nothing loaded: known not to compile, or to give other bytes
         self.held = False  # against the plain engine
@@ -66,32 +62,25 @@ def _slot(task: Task, layout: Layout, settings: Settings) -> _Slot:
     slot = slots.get(key)
     if slot is not None and slot.reach is reach:
         return slot
-    text, name = _written(task, layout, settings)
+    name = _name(task, layout, settings)
     if slot is not None and name is not None and slot.name == name:
         slot.reach = reach  # what has changed is not in this kernel
         return slot
-    slots[key] = made = _Slot(reach, text, name)
+    slots[key] = made = _Slot(reach, name)
     return made
 
 
-def _kind(settings: Settings) -> kernels.Kind | None:
+def _kind(settings: Settings) -> kernels.Kind:
     module = ALGORITHMS[settings.algorithm].module
-    return kernels.Kind(module, settings.mode, settings.use_bound) if module else None
+    # Closed mode asks each rule in one place, millions of times.
+    return kernels.Kind(module, settings.mode, settings.use_bound, pasted=settings.algorithm == "closed")
 
 
-def _written(task: Task, layout: Layout, settings: Settings) -> tuple[str | None, str | None]:
-    """A kernel's text, if it is made of templates, and its name on disk."""
-    kind = _kind(settings)
-    if kind is not None:
-        try:
-            return None, kernels.name_of(task, layout, kind)
-        except Unreadable:
-            return None, None
+def _name(task: Task, layout: Layout, settings: Settings) -> str | None:
     try:
-        text = kernel_text(task, layout, settings.mode, settings.algorithm, settings.use_bound)
-    except Unsourced:
-        return None, None
-    return text, kernel_name(text)
+        return kernels.name_of(task, layout, _kind(settings))
+    except Unreadable:
+        return None
 
 
 def ready_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
@@ -107,14 +96,12 @@ def ready_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | Non
 
 def on_disk(task: Task, layout: Layout, settings: Settings) -> bool:
     """Whether loading the kernel means reading machine code rather than compiling."""
-    slot = _slot(task, layout, settings)
-    if slot.text is None:
-        return slot.name is not None and kernels.is_on_disk(slot.name)
-    return is_cached(slot.text)
+    name = _slot(task, layout, settings).name
+    return name is not None and kernels.is_on_disk(name)
 
 
 def name_of(task: Task, layout: Layout, settings: Settings) -> str:
-    """The kernel's name on disk; one of this task's own where it has no text."""
+    """The kernel's name on disk; one of this task's own where its rules cannot be read."""
     return _slot(task, layout, settings).name or f"{id(task)} {_key(layout, settings)}"
 
 
@@ -125,23 +112,19 @@ def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None
         if not slot.tried:
             slot.tried = True
             try:
-                slot.loaded = _loaded(task, layout, settings, slot.text)
+                slot.loaded = _loaded(task, layout, settings)
                 slot.call = _form(task, slot.loaded.call)
             except Exception as error:  # numba raises many kinds; all mean the same here
                 warn_user(_explained(task, error), UncompilableWarning)
         return slot.call
 
 
-def _loaded(task: Task, layout: Layout, settings: Settings, text: str | None) -> Loaded | kernels.Kernel:
-    kind, what = _kind(settings), f"{settings.algorithm} for task {task.name!r}"
-
+def _loaded(task: Task, layout: Layout, settings: Settings) -> kernels.Kernel:
     def warm(kernel: Kernel) -> None:
         _warm(_form(task, kernel), task, layout, settings)
 
-    if kind is not None:
-        return kernels.load(task, layout, kind, warm, what)
-    arguments = (task, layout, settings.mode, settings.algorithm, settings.use_bound)
-    return load_or_compile(text, lambda ways: cast(Kernel, kernel_namespace(*arguments, ways)["uc_panel"]), warm, what)
+    what = f"{settings.algorithm} for task {task.name!r}"
+    return kernels.load(task, layout, _kind(settings), warm, what)
 
 
 def held(task: Task, layout: Layout, settings: Settings, inputs: Inputs, edges: int) -> Kernel | None:
@@ -151,7 +134,7 @@ def held(task: Task, layout: Layout, settings: Settings, inputs: Inputs, edges: 
     with LOCK:
         slot = _slot(task, layout, settings)
         kernel = slot.call
-        if kernel is None or slot.held or slot.text is not None:
+        if kernel is None or slot.held:
             return kernel
         if slot.name is None or not kernels.is_held(slot.name):
 

@@ -31,8 +31,8 @@ register(
     "exact", exact, _TEMPLATES, "hashing.py", "exact_perfect.py", "exact_programme.py", "exact.py",
     module=f"{_KERNELS}.exact",
 )  # fmt: skip
-register("closed", closed, _TEMPLATES, "closed_states.py", "closed.py")
-register("mcts", mcts, _TEMPLATES, "mcts.py")
+register("closed", closed, module=f"{_KERNELS}.closed")
+register("mcts", mcts, module=f"{_KERNELS}.mcts")
 
 
 def make_window(

@@ -47,11 +47,8 @@ __all__ = [
     "mean_exposure",
 ]
 
-_TEMPLATES = "ucsearch.lab.comparators.templates"
-
-
-register("myopic", myopic, _TEMPLATES, "stream.py", "myopic.py")
-register("sampling", sampling, _TEMPLATES, "stream.py", "sampling.py")
+register("myopic", myopic, module="ucsearch.lab.comparators.kernels.myopic")
+register("sampling", sampling, module="ucsearch.lab.comparators.kernels.sampling")
 
 
 def beam(*, depth: int, width: int = 8, top_k: int | None = None, **settings: Any) -> UCBeam:

@@ -11,16 +11,20 @@ from numba.core import types
 
 import ucsearch as uc
 from tests.conformance.test_engines import CASES, random_panel, random_policy
-from tests.kit.indices import noted_indices
-from ucsearch.engine.compiled import inner
+from tests.kit.indices import noted_indices, noting
+from ucsearch.engine import numba_tricks
 from ucsearch.tasks import LeadTimeInventory
 
-OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **inner.OF_INNER}
+OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **numba_tricks.INNER}
 ARGUMENTS = (types.Array(types.float64, 1, "C"), types.int64)
 
 
 def picks(a: Any, k: int) -> float:
     return float(a[k])
+
+
+def added(x: float, k: int) -> float:
+    return x + k
 
 
 def lowered(**options: Any) -> str:
@@ -32,37 +36,36 @@ def lowered(**options: Any) -> str:
 @pytest.mark.compiled
 def test_only_functions_of_users_are_asked_for_indices_below_zero() -> None:
     ours, users = lowered(), lowered(boundscheck=True)
-    assert "icmp slt i64 %arg.k, 0" not in ours
-    assert "icmp slt i64 %arg.k, 0" in users
+    assert "IndexError" not in ours
+    assert "icmp" not in ours
+    assert "icmp" in users
 
 
 @pytest.mark.compiled
 def test_an_index_below_zero_counts_from_the_end_in_functions_of_users() -> None:
-    users = numba.njit(**OPTIONS, boundscheck=True)(picks)
-    entry = numba.njit(**inner.OF_ENTRY)(lambda a, k: users(a, k))
-    assert entry(np.array([1.0, 2.0, 3.0]), -1) == 3.0
+    asked = numba.njit(boundscheck=True, error_model="python", **OPTIONS)(picks)
 
+    @numba.njit(**numba_tricks.ENTRY)
+    def entry(a: Any, k: int) -> float:
+        return asked(a, k)
 
-def uc_added(x: float, k: int) -> float:
-    return x + k
+    a = np.array([1.0, 2.0, 4.0])
+    assert [entry(a, k) for k in (-3, -1, 0, 2)] == [1.0, 4.0, 1.0, 4.0]
+    for past in (-4, 3):
+        with pytest.raises(IndexError):
+            entry(a, past)
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize(("function", "versions"), [(uc_added, 1), (picks, 2)])
-def test_functions_of_ours_are_compiled_once_for_written_numbers_and_others(function: Any, versions: int) -> None:
-    """numba makes a version for 0 and one for what begins at 0; a user's function may need to know the number."""
-    inner_one = numba.njit(**OPTIONS)(function)
+def test_functions_of_ours_are_compiled_once_for_written_numbers_and_others() -> None:
+    inner = numba_tricks.for_any_number(numba.njit(**OPTIONS)(added))
 
-    def twice(x: Any, n: int) -> float:
-        k, total = 0, 0.0
-        while k < n:
-            total += inner_one(x, k)
-            k += 1
-        return total + inner_one(x, 0)
+    @numba.njit(**numba_tricks.ENTRY)
+    def twice(x: float, k: int) -> float:
+        return inner(inner(x, k), 2)
 
-    x: Any = 0.5 if function is uc_added else np.array([1.0, 2.0, 4.0])
-    assert numba.njit(**inner.OF_ENTRY)(twice)(x, 3) == (5.0 if function is uc_added else 8.0)
-    assert len(inner_one.overloads) == versions
+    assert twice(0.5, 3) == 5.5
+    assert len(inner.overloads) == 1
 
 
 @pytest.mark.parametrize(("name", "algorithm", "mode", "order"), sorted({case[:-1] for case in CASES}))
@@ -88,11 +91,8 @@ def test_nor_in_closed_mode() -> None:
 
 
 def test_an_index_below_zero_is_noted() -> None:
-    from tests.kit import unjitted
-
-    with noted_indices() as below:
-        made = unjitted._module("def uc_user(f):\n    return f\nuc_own = uc_user\n\n" + "\n\n".join(
-            f"@{wrap}\ndef {name}(a, k):\n    return a[k]" for wrap, name in (("uc_user", "theirs"), ("uc_own", "ours"))
-        ))  # fmt: skip
-        assert made.theirs((1.0, 2.0), -1) == made.ours((1.0, 2.0), -1) == 2.0
+    below: list[str] = []
+    space: dict[str, Any] = {}
+    noting("def build():\n    def ours(a, k):\n        return a[k]\n    return ours\n", space, below)
+    assert space["build"]()((1.0, 2.0), -1) == 2.0
     assert [x.rpartition(" ")[2] for x in below] == ["ours"]
