@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,3 +122,27 @@ def test_an_array_that_changes_in_place_is_another_kernel() -> None:
 def test_cells_and_code_are_told_apart() -> None:
     assert name(task(reward=times(2.0))) != name(task(reward=times(3.0)))
     assert name(task(reward=lambda s, a, y, p: a + y)) != name(task(reward=lambda s, a, y, p: a - y))
+
+
+SAME = """
+from ucsearch.engine import compile as kernels
+from ucsearch.policies import MODES
+from ucsearch.tasks import LeadTimeInventory
+
+inventory = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 1.0), capacity=9.0)
+task = inventory.task()
+kind = kernels.Kind("ucsearch.engine.kernels.beam", MODES["mean"], True)
+print(kernels.name_of(task, task.layout(inventory.state(1.0, (1.0,), 0.0)), kind))
+"""
+
+
+def test_every_process_has_the_same_name_for_it() -> None:
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", SAME], check=True, capture_output=True, text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    ]  # fmt: skip
+    assert len(runs[0]) > 64
+    assert runs[0] == runs[1]

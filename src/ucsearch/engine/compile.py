@@ -190,8 +190,11 @@ def _tell_value(value: Any, digest: Any, seen: dict[int, Any]) -> None:
         for item in value:
             _tell_value(item, digest, seen)
     elif isinstance(value, type):
-        own = [(key, one) for key, one in vars(value).items() if isinstance(one, int | float | str | tuple)]
-        digest.update(repr((value.__module__, value.__qualname__, own)).encode())
+        digest.update(f"{value.__module__}.{value.__qualname__}".encode())
+        for key, one in vars(value).items():
+            if isinstance(one, int | float | str | tuple) and not key.startswith("__"):
+                digest.update(f"\0{key}=".encode())
+                _tell_value(one, digest, seen)
     elif not isinstance(value, types.ModuleType):
         digest.update(repr(value).encode())
 
