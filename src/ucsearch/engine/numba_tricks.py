@@ -12,6 +12,8 @@ entry. Optimising changes no value (no fast-math, no contraction). Kernels compi
 from __future__ import annotations
 
 import copy
+import importlib.util
+import sys
 from typing import Any
 
 import llvmlite.binding as ll
@@ -24,7 +26,7 @@ from numba.core.environment import lookup_environment
 from numba.core.typed_passes import IRLegalization
 from numba.np.arrayobj import fix_integer_index as _either_way
 
-__all__ = ["ENTRY", "INNER", "for_any_number"]
+__all__ = ["ENTRY", "INNER", "for_any_number", "spare_scipy"]
 
 types: Any = numba.core.types  # typed in part only
 _COUNTING = ("NRT_incref", "NRT_decref")  # numba's pass that takes needless counting out knows it by these names
@@ -183,6 +185,27 @@ def for_any_number(made: Any) -> Any:
         asked = made.get_call_template
         made.get_call_template = lambda args, kws: asked(tuple(map(types.unliteral, args)), kws)
     return made
+
+
+def spare_scipy() -> None:
+    """numba imports scipy.linalg (a fifth of a first decision) to see whether it could multiply matrices. That scipy is
+    there is enough to know: a function that does multiply imports it then."""
+    if "numba.np.arraymath" in sys.modules or "scipy.linalg" in sys.modules:
+        return
+    import numba.np.linalg as linalg
+
+    asked = linalg.ensure_blas
+
+    def is_there() -> None:
+        if importlib.util.find_spec("scipy") is None:
+            raise ImportError("no scipy")
+
+    linalg.ensure_blas = is_there
+    try:
+        import numba.np.arraymath as arraymath
+    finally:
+        linalg.ensure_blas = asked
+    vars(arraymath)["ensure_blas"] = asked
 
 
 numba.np.arrayobj.fix_integer_index = _index

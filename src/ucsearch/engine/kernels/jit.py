@@ -50,6 +50,7 @@ class Numba:
         if not whole:
             from ucsearch.engine import numba_tricks
 
+            numba_tricks.spare_scipy()
             inner, entry, self._settled = numba_tricks.INNER, numba_tricks.ENTRY, numba_tricks.for_any_number
         self._njit = njit
         self._whole, self._pasted = whole, pasted
