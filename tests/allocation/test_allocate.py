@@ -159,3 +159,16 @@ def test_scores_of_different_kinds_are_not_added_up(panel: uc.DecisionPanel) -> 
 def test_a_search_without_values_says_which_would_have_them() -> None:
     found = uc.allocate(decided(every_action=False), truck(1.0), series=NAMES)
     assert "every_action=True" in found.explain()
+
+
+def test_the_picture_shows_the_value_at_other_limits(panel: uc.DecisionPanel) -> None:
+    found = uc.allocate(panel, truck(), series=NAMES)
+    (picture,) = found.plot("truck").figures
+    larger = uc.allocate(panel, truck(120.0), series=NAMES).result
+    assert larger is not None
+    # The limit itself and twice as much are among the sizes.
+    for size, result in ((60, found.result), (120, larger)):
+        assert result is not None
+        assert f"{size}: {result.lower:.5g} to {result.upper:.5g}" in picture.replace("\u2212", "-").replace(",", "")
+    with pytest.raises(uc.InputError, match="shared: saw 'ship', expected one of 'truck'"):
+        found.plot("ship")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,9 @@ from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.errors import InputError
 from ucsearch.formatting import make_frame
+
+if TYPE_CHECKING:
+    from ucsearch.report.picture import Picture
 
 __all__ = [
     "Allocation",
@@ -202,11 +205,12 @@ class Allocation:
             columns[f"use of {shared.name}"] = [s.uses[k] for s in rows]
         return make_frame(columns, backend)
 
-    def plot(self, shared: str | None = None, ax: Any = None) -> Any:
-        """Value against the size of one limit, as a proved band; needs matplotlib. Returns the figure."""
+    def plot(self, shared: str | None = None) -> Picture:
+        """Value against the size of one limit, as a proved band: notebooks show it, `save(path)` writes a page.
+        `shared` is the limit's name, by default the first."""
         from ucsearch.allocation.show import plot_value
 
-        return plot_value(self, shared, ax)
+        return plot_value(self, shared)
 
     def __repr__(self) -> str:
         nothing = "; ".join(map(str, self.missing)) or "no series takes part"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ucsearch.allocation.result import evaluate
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
+from ucsearch.report.charts import bounds_by_size
+from ucsearch.report.picture import Picture
 
 if TYPE_CHECKING:
     from ucsearch.allocation.api import Allocation, Share
@@ -151,7 +153,8 @@ def _unvalued(allocation: Allocation) -> str:
 _SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)  # of the limit, at which it is solved again
 
 
-def plot_value(allocation: Allocation, shared: str | None = None, ax: Any = None) -> Any:
+def plot_value(allocation: Allocation, shared: str | None = None) -> Picture:
+    """Value of the allocation at smaller and larger limits, as a proved band."""
     result = allocation.result
     if result is None or not result.feasible:
         raise InputError("allocation", "no allocation", "one that keeps the limits")
@@ -159,11 +162,8 @@ def plot_value(allocation: Allocation, shared: str | None = None, ax: Any = None
     name = known[0] if shared is None else shared
     if name not in known:
         raise InputError("shared", repr(shared), f"one of {', '.join(map(repr, known[:10]))}")
-    from matplotlib import pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    points = []
+    rows: list[tuple[float, float, float]] = []
+    marks: list[float] = []
     for k, r in enumerate(result.problem.resources):
         for g in np.flatnonzero([r.label(g) == name for g in range(r.limits.size)]).tolist():
             for share in _SHARES:
@@ -171,17 +171,10 @@ def plot_value(allocation: Allocation, shared: str | None = None, ax: Any = None
                 limits[g] *= share
                 changed = [*result.problem.resources]
                 changed[k] = replace(r, limits=limits)
-                own = replace(result.problem, resources=tuple(changed))
-                found = evaluate(own)
-                if found.feasible:
-                    points.append((limits[g], found.lower, found.upper))
-            ax.axvline(r.limits[g], linewidth=0.8, linestyle="--", color="0.4")
-    size, low, high = (np.array(x) for x in zip(*points, strict=True))
-    ax.fill_between(size, low, high, alpha=0.3, linewidth=0.0)
-    ax.plot(size, low, marker="o", markersize=3, label="value of the allocation")
-    ax.axhline(result.without, linewidth=0.8, color="0.4", label="without any limit")
-    ax.set_xlabel(name)
-    ax.set_ylabel("value")
-    ax.set_title("What more of a shared limit is worth")
-    ax.legend(frameon=False)
-    return ax.figure
+                solved = evaluate(replace(result.problem, resources=tuple(changed)))
+                if solved.feasible:
+                    rows.append((float(limits[g]), solved.lower, solved.upper))
+            marks.append(float(r.limits[g]))
+    title = "What more of a shared limit is worth"
+    caption = f"{name}; upright line: the limit. Without any limit {result.without:,.6g}."
+    return Picture(title, (bounds_by_size("value", title, sorted(rows), marks, axis=caption),))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from ucsearch.formatting import figure
 from ucsearch.rules.dialect import explain as rules_words
 from ucsearch.rules.dialect import findings
 from ucsearch.task import Task
+
+if TYPE_CHECKING:
+    from ucsearch.report.picture import Picture
 
 __all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome", "Refused"]
 
@@ -125,11 +128,12 @@ class Decision:
                     lines.append(f"  after {branch.name} outcomes the policy goes on with {steps}")
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
-        """The retained paths, the chosen one and the trace beneath; needs matplotlib. Returns the figure."""
+    def plot(self, field: str | None = None) -> Picture:
+        """The retained paths, the chosen one and the forecast beneath: notebooks show it, `save(path)` writes a page.
+        `field` is the state field to draw, by default the first. Raises InputError where the trace was refused."""
         from ucsearch.decision.plot import plot_decision
 
-        return plot_decision(self, ax)
+        return plot_decision(self, field)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

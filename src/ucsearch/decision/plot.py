@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ucsearch.engine.plain.run import make_window
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
+from ucsearch.report.charts import fan, paths, quantiles
+from ucsearch.report.picture import Picture
 
 if TYPE_CHECKING:
     from ucsearch.decision.decision import Decision
@@ -18,21 +19,33 @@ if TYPE_CHECKING:
     from ucsearch.engine.plan import Plan
     from ucsearch.trace import Trace
 
-__all__ = ["plot_decision"]
+__all__ = ["Courses", "courses_of", "plot_decision"]
 
-Floats = NDArray[np.float64]
-
-BANDS = ((0.05, 0.95), (0.25, 0.75))  # quantiles of the fan
-CHOSEN, RETAINED, CONE, FAN = "C3", "0.35", "C0", "C2"
 MAX_NODES = 20_000  # spent on each extreme path before it is left out
 
 
-def plot_decision(decision: Decision, ax: Any = None, *, field: str | None = None) -> Any:
-    """Draw `decision` and return the figure; needs matplotlib.
+class Courses(NamedTuple):
+    """One state field by step, the start included."""
 
-    `ax`: None for a new figure, a pair of axes (paths, forecast), or one axes for the paths alone. `field` is the state
-    field to draw, such as "on_hand" or "pipeline[0]", by default the first; in members mode it is the members' mean.
-    """
+    field: str  # what is drawn; in members mode the members' mean
+    reach: list[tuple[float, float]]  # least and largest of all paths found by step
+    retained: list[list[float]]  # one for each first action, but the chosen one
+    chosen: tuple[str, list[float]] | None  # with its name
+
+
+def plot_decision(decision: Decision, field: str | None = None) -> Picture:
+    """Draw `decision`: its paths and the forecast. `field` is the state field to draw, such as "on_hand" or
+    "pipeline[0]", by default the first. Raises InputError where the trace was refused, or there is no such field."""
+    courses = courses_of(decision, field)
+    assert decision.certificate is not None
+    caption = "Band: what feasible plans reach. Thin lines: the best plan of every other first action."
+    title = f"{_title(decision)}: {courses.field}"
+    upper = paths("paths", title, courses.reach, courses.retained, courses.chosen, caption)
+    return Picture(_title(decision), (upper, *_forecast(decision.certificate.plan)))
+
+
+def courses_of(decision: Decision, field: str | None = None) -> Courses:
+    """What is drawn of the paths."""
     certificate = decision.certificate
     if certificate is None:
         raise InputError("decision", "a decision whose trace was refused", "one that was searched")
@@ -42,36 +55,38 @@ def plot_decision(decision: Decision, ax: Any = None, *, field: str | None = Non
         field = names[0]
     if field not in names:
         raise InputError("field", repr(field), f"one of {', '.join(names)}")
-    upper, lower, figure = _axes(ax)
     window = make_window(plan.task, plan.settings, plan.layout, plan.inputs, plan.window)
     tracks = _Tracks(window, plan, names.index(field))
-    retained = [
+    followed = [
         (r.index == certificate.action_index, r.label, tracks.follow(r.path)) for r in certificate.rivals if r.path
     ]
-    _draw_paths(upper, decision, retained, tracks.extremes(), field)
-    if lower is not None:
-        _draw_fan(lower, plan.trace, plan)
-        upper.tick_params(labelbottom=False)
-        upper.set_xlabel("")
-    return figure
+    cone = np.array([track for _, _, track in followed] + tracks.extremes())
+    reach = list(zip(cone.min(axis=0).tolist(), cone.max(axis=0).tolist(), strict=True)) if cone.size else []
+    chosen = next(((label, track) for best, label, track in followed if best), None)
+    if chosen is not None and not decision.released:
+        chosen = f"{chosen[0]}, not released", chosen[1]
+    name = f"{field}, mean of members" if plan.policy.mode == "members" else field
+    return Courses(name, reach, [track for best, _, track in followed if not best], chosen)
 
 
-def _axes(ax: Any) -> tuple[Any, Any, Any]:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise InputError("matplotlib", "nothing", "an installed package", hint="pip install matplotlib") from error
+def _title(decision: Decision) -> str:
+    certificate = decision.certificate
+    name = "" if certificate is None else f"{certificate.plan.task.name}: "
+    reason = "" if decision.released else f" ({decision.cause.value})"
+    what = "nothing" if decision.action is None else figure(decision.action)
+    return f"{name}{decision.outcome.value}{reason}, action {what}"
 
-    if ax is None:
-        figure, (upper, lower) = plt.subplots(
-            2, 1, sharex=True, figsize=(8.0, 6.0), height_ratios=(2, 1), layout="constrained"
-        )
-        return upper, lower, figure
-    if isinstance(ax, Sequence | np.ndarray):
-        if len(ax) != 2:
-            raise InputError("ax", f"{len(ax)} axes", "two: for the paths and for the forecast")
-        return ax[0], ax[1], ax[0].figure
-    return ax, None, ax.figure
+
+def _forecast(plan: Plan) -> tuple[str, ...]:
+    """The fan of the members, or of the actions' scores."""
+    trace: Trace = plan.trace
+    if trace.is_scores:
+        rows = [quantiles(step.tolist(), [1.0] * len(step)) for step in trace.q[0]]
+        return (fan("forecast", "Scores of the actions", rows),)
+    weights = trace.weights[0].tolist()
+    rows = [quantiles(step.tolist(), weights) for step in trace.members[0, :, :, 0].T]
+    outcome = plan.task.outcome
+    return (fan("forecast", "Forecast" if outcome is None else f"Forecast: {outcome._fields[0]}", rows),)
 
 
 # -------------------------------------------------------------------- where paths go
@@ -136,88 +151,3 @@ class _Tracks:
                 if rest is not None:
                     return (action, *rest)
         return None
-
-
-# -------------------------------------------------------------------- drawing
-
-
-def _draw_paths(
-    ax: Any, decision: Decision, retained: list[tuple[bool, str, list[float]]], extremes: list[list[float]], field: str
-) -> None:
-    cone = np.array([track for _, _, track in retained] + extremes)
-    if cone.size:
-        steps = np.arange(cone.shape[1])
-        label = f"feasible, from {len(cone)} paths"
-        ax.fill_between(steps, cone.min(axis=0), cone.max(axis=0), color=CONE, alpha=0.15, linewidth=0, label=label)
-    others = "retained, one per first action"
-    for chosen, _, track in sorted(retained, key=lambda item: item[0]):
-        if chosen:
-            continue
-        ax.plot(track, color=RETAINED, linewidth=0.8, alpha=0.8, label=others)
-        others = "_nolegend_"
-    for chosen, name, track in retained:
-        if chosen:
-            text = name if decision.released else f"{name}, not released"
-            style = "-" if decision.released else "--"
-            ax.plot(track, color=CHOSEN, linewidth=2.5, linestyle=style, marker="o", markersize=4, label=text)
-    what = f"{field}, mean of members" if _is_members(decision) else field
-    ax.set_ylabel(what)
-    ax.set_xlabel("step")
-    ax.set_title(_title(decision), loc="left", fontsize="medium")
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="best", fontsize="small", frameon=False)
-    _tidy(ax)
-
-
-def _title(decision: Decision) -> str:
-    c = decision.certificate
-    name = "" if c is None else f"{c.plan.task.name}: "
-    reason = "" if decision.released else f" ({decision.cause.value})"
-    what = "nothing" if decision.action is None else figure(decision.action)
-    return f"{name}{decision.outcome.value}{reason}, action {what}"
-
-
-def _draw_fan(ax: Any, trace: Trace, plan: Plan) -> None:
-    """Quantile bands of the members; the outcome of step h is known at the end of it, at h + 1."""
-    if trace.is_scores:
-        scores = trace.q[0]  # (H, m)
-        steps = np.arange(1, scores.shape[0] + 1)
-        ax.fill_between(steps, scores.min(axis=1), scores.max(axis=1), color=FAN, alpha=0.25, label="all actions")
-        ax.set_ylabel("action score")
-    else:
-        members = trace.members[0, :, :, 0]  # (J, H)
-        steps = np.arange(1, members.shape[1] + 1)
-        for (low, high), alpha in zip(BANDS, (0.2, 0.35), strict=True):
-            lo, hi = (_quantile(members, trace.weights[0], level) for level in (low, high))
-            ax.fill_between(
-                steps, lo, hi, color=FAN, alpha=alpha, linewidth=0, label=f"{low * 100:.0f}-{high * 100:.0f} %"
-            )
-        ax.plot(steps, trace.mean[0, :, 0], color=FAN, linewidth=1.5, label="mean")
-        outcome = plan.task.outcome
-        ax.set_ylabel("forecast" if outcome is None else f"forecast {outcome._fields[0]}")
-    if trace.horizon > plan.settings.depth:
-        ax.axvline(plan.settings.depth, color="0.5", linewidth=0.8, linestyle=":")
-    ax.set_xlabel("step")
-    ax.legend(loc="best", fontsize="small", frameon=False, ncols=3)
-    _tidy(ax)
-
-
-def _quantile(members: Floats, weights: Floats, level: float) -> Floats:
-    """(H,) weighted quantile: the smallest member with at least `level` of the weight at or below it."""
-    order = np.argsort(members, axis=0, kind="stable")
-    below = np.cumsum(weights[order], axis=0)
-    pick = np.minimum((below < level - 1e-12).sum(axis=0), members.shape[0] - 1)
-    return np.asarray(members[order[pick, np.arange(members.shape[1])], np.arange(members.shape[1])])
-
-
-def _is_members(decision: Decision) -> bool:
-    return decision.certificate is not None and decision.certificate.plan.policy.mode == "members"
-
-
-def _tidy(ax: Any) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.grid(alpha=0.25, linewidth=0.6)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)

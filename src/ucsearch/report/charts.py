@@ -12,11 +12,13 @@ __all__ = [
     "COLOURS",
     "LEVELS",
     "bars",
+    "bounds_by_size",
     "curves",
     "evidence_curve",
     "fan",
     "intervals",
     "key",
+    "paths",
     "quantiles",
     "rank_histogram",
     "stacked",
@@ -229,6 +231,62 @@ def curves(key: str, title: str, rows: Sequence[tuple[str, Sequence[float]]], un
     body += _steps(across, count, axis)
     told = "; ".join(f"{label}: {number(_rounded(values[-1]))}" for label, values in rows if len(values))
     return figure(key, title, f"At the end {told} {unit}".strip(), _FAN_HEIGHT, body)
+
+
+def paths(
+    key: str, title: str, reach: Sequence[tuple[float, float]], others: Sequence[Sequence[float]],
+    chosen: tuple[str, Sequence[float]] | None, caption: str = "",
+) -> str:  # fmt: skip
+    """Courses of one quantity by step, from 0: what can be reached (low, high by step), other courses, and a chosen one
+    with its name."""
+    values = [x for low_high in reach for x in low_high] + [x for course in others for x in course]
+    values += [] if chosen is None else list(chosen[1])
+    count = max([len(reach), *map(len, others), 0 if chosen is None else len(chosen[1]), 2])
+    down = linear(values, _FAN_HEIGHT - _BOTTOM, _FAN_TOP)
+    across = Scale("linear", 0.0, count - 1.0, _LEFT + 6.0, WIDTH - _RIGHT - 6.0)
+    body = _grid(down, "")
+    if reach:
+        corners = [(across(h), down(high)) for h, (_, high) in enumerate(reach)]
+        corners += [(across(h), down(reach[h][0])) for h in range(len(reach) - 1, -1, -1)]
+        outline = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + "Z"
+        body.append(f'<path d="{outline}" class="band"/>')
+    body += [path(_course(course, across, down), "other thin") for course in others]
+    if chosen is not None:
+        body.append(path(_course(chosen[1], across, down), "main bar"))
+        body.append(text(_LEFT + 6.0, _FAN_TOP + 10.0, short(chosen[0], 44), "s fill-main"))
+    stride = max(1, math.ceil(count / 10))
+    body.append(text(_LEFT - 5.0, _FAN_HEIGHT - 7.0, "step", "s", "end"))
+    body += [text(across(h), _FAN_HEIGHT - 7.0, str(h), "s", "middle") for h in range(0, count, stride)]
+    told = "" if chosen is None else f"{chosen[0]}: " + ", ".join(number(_rounded(x)) for x in chosen[1])
+    return figure(key, title, told, _FAN_HEIGHT, body, caption)
+
+
+def bounds_by_size(
+    key: str, title: str, rows: Sequence[tuple[float, float, float]], marks: Sequence[float], unit: str = "",
+    axis: str = "",
+) -> str:  # fmt: skip
+    """A proved band (size, low, high) in rising sizes, and `marks` on the axis of sizes."""
+    down = linear([x for _, *ends in rows for x in ends], _FAN_HEIGHT - _BOTTOM, _FAN_TOP)
+    across = linear([*(size for size, *_ in rows), *marks], _LEFT + 6.0, WIDTH - _RIGHT - 6.0, pad=0.0)
+    body = _grid(down, unit)
+    corners = [(across(size), down(high)) for size, _, high in rows]
+    corners += [(across(size), down(low)) for size, low, _ in reversed(rows)]
+    body.append('<path d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + 'Z" class="band half"/>')
+    body += [line(across(mark), _FAN_TOP, across(mark), _FAN_HEIGHT - _BOTTOM, "zero") for mark in marks]
+    course: list[str | float] = []
+    for size, low, _ in rows:
+        course += ["L" if course else "M", across(size), down(low)]
+    body.append(path(course, "main bar"))
+    body += [text(across(v), _FAN_HEIGHT - 7.0, label, "s", "middle") for v, label in across.ticks(4)]
+    told = "; ".join(f"{number(_rounded(s))}: {number(_rounded(a))} to {number(_rounded(b))}" for s, a, b in rows)
+    return figure(key, title, told, _FAN_HEIGHT, body, axis)
+
+
+def _course(values: Sequence[float], across: Scale, down: Scale) -> list[str | float]:
+    commands: list[str | float] = []
+    for h, value in enumerate(values):
+        commands += ["L" if commands else "M", across(float(h)), down(value)]
+    return commands
 
 
 def _grid(down: Scale, unit: str) -> list[str]:
