@@ -61,8 +61,8 @@ def check_task(
     _check_dialect(task, layout)
     if compiled:
         _check_engines(task, state, samples, depth)
-    if task.reach().refused:
-        warn_user(f"task {task.name!r} cannot be recorded: {task.reach().refused}", TaskWarning)
+    if task.identity.refused:
+        warn_user(f"task {task.name!r} cannot be recorded: {task.identity.refused}", TaskWarning)
     task.__dict__[CHECKED] = True
 
 

@@ -20,8 +20,6 @@ A `prepare` with a third argument gets a `View` and then `bound` speaks of rewar
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +33,7 @@ from ucsearch.errors import InputError, TaskError
 from ucsearch.formatting import figure, offered_words
 from ucsearch.instead import Fill, fill_of
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type, with_one_zero
-from ucsearch.reach import Reach, reach_of
+from ucsearch.rules.identity import Identity, identity_of, text_of
 from ucsearch.signatures import ARITY, TIMED, arity, check_function
 
 if TYPE_CHECKING:  # a bare `Task` is one of any state and any parameters
@@ -287,6 +285,7 @@ class Task(Generic[State, Params]):
         if self.pack and self.pack not in getattr(self.params, "_fields", ()):
             known = ", ".join(getattr(self.params, "_fields", ())) or "there are none"
             raise InputError("task.pack", repr(self.pack), f"a field of task.params ({known})")
+        _ = self.identity
 
     @cached_property
     def timed(self) -> frozenset[str]:
@@ -402,47 +401,38 @@ class Task(Generic[State, Params]):
         """`continuations`, each as a record: as the task was made."""
         return cast(tuple[Continuation, ...], self.continuations)
 
-    @property
+    @cached_property
+    def identity(self) -> Identity:
+        """Which rules these are, as they were when the task was made."""
+        kinds = {"state": self.state, "outcome": self.outcome, "params": self.params and type(self.params)}
+        uses = {f"use {name}": self.uses[name] for name in sorted(self.uses)}
+        site = {f"{_CONDITION}{one.name}": one.figure for one in self.conditions}
+        classes = {f"the {name} class": kind for name, kind in kinds.items()}
+        return identity_of({**self.functions(), **uses, **site, **classes})
+
+    @cached_property
     def source_hash(self) -> str:
-        """SHA-256 over everything the functions reach (see `ucsearch.reach`): the same in every process of one minor
-        version of Python. `TaskError` names what cannot be hashed; such a task can be searched but not recorded."""
-        reach = self.reach()
-        if reach.refused:
-            raise TaskError(f"cannot be recorded: {reach.refused}", task=self.name)
-        return self._digest(reach.digests)
+        """SHA-256 over what the functions read, the layout of state and parameters, name and version: which rules a
+        record is about. `TaskError` names what cannot be read; such a task can be searched but not recorded."""
+        if self.identity.refused:
+            raise TaskError(f"cannot be recorded: {self.identity.refused}", task=self.name)
+        layout = self.params_layout
+        lengths, whole = ((), ()) if layout is None else (layout.lengths, tuple(sorted(layout.whole)))
+        grids = tuple(c.grid for c in self.followed)
+        conditions = tuple((one.name, one.operator, one.limit) for one in self.conditions)
+        return self.identity.digest(text_of((self.name, self.version, grids, conditions, lengths, whole)))
+
+    def check_unchanged(self) -> None:
+        """`TaskError` where a function, a helper or a constant is another one than when the task was made."""
+        if changed := self.identity.changed():
+            raise TaskError(f"{changed} has changed since the task was made; make the task again", task=self.name)
 
     def is_recorded_as(self, recorded: Mapping[str, Any]) -> bool:
         """Whether a record with this member `task` was written under these rules."""
-        return not self.reach().refused and recorded["rules"] == self.source_hash
-
-    def reach(self) -> Reach:
-        """What the functions reach now: the same object as long as nothing of it has changed (a few microseconds)."""
-        kept: Reach | None = self.__dict__.get("_kept_reach")
-        if kept is None or not kept.unchanged():
-            kept = reach_of(self._roles())
-            self.__dict__["_kept_reach"] = kept
-        return kept
-
-    def reach_of_search(self, with_bound: bool) -> Reach:
-        """The part that a search asks: no fallback, conditions or invariant; `with_bound`: `prepare` and `bound` too"""
-        left = {"fallback", "invariant", *(() if with_bound else ("prepare", "bound"))}
-        roles = self._roles().items()
-        return reach_of({role: f for role, f in roles if role not in left and not role.startswith(_CONDITION)})
-
-    def _roles(self) -> dict[str, Any]:
-        kinds = {"state": self.state, "outcome": self.outcome, "params": self.params and type(self.params)}
-        site = {f"{_CONDITION}{one.name}": one.figure for one in self.conditions}
-        return {**self.functions(), **site, **{f"the {name} class": kind for name, kind in kinds.items()}}
-
-    def _digest(self, reached: dict[str, str]) -> str:
-        grids = [c.grid for c in self.followed]
-        body: dict[str, Any] = {"name": self.name, "version": self.version, "reached": reached, "grids": grids}
-        if self.conditions:
-            body["conditions"] = [[one.name, one.operator, one.limit] for one in self.conditions]
-        return hashlib.sha256(b"ucsearch.rules/2\0" + json.dumps(body, sort_keys=True).encode()).hexdigest()
+        return not self.identity.refused and recorded["rules"] == self.source_hash
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is kept for speed: kernels and walks belong to this process."""
+        """Without what is kept for speed: kernels belong to this process."""
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
 

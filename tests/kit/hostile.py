@@ -29,7 +29,7 @@ from ucsearch.tasks import LeadTimeInventory
 
 VALID, INVALID, MALFORMED, WEAKER, USAGE = "valid", "invalid", "malformed", "weaker", "usage"
 BUDGET = 5_000  # nodes a case may take
-ADDRESS = "ucsearch.planning.objects:LeadTimeInventory"
+ADDRESS = "ucsearch.tasks:LeadTimeInventory"
 Record = dict[str, Any]
 
 

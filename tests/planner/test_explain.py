@@ -211,6 +211,6 @@ def test_addresses_are_short_and_lead_back() -> None:
         assert len(other.actions) == len(config.task().actions)
         assert other.label(0, 3.5) == "order 3.5"
     with pytest.raises(AttributeError):
-        import_module("ucsearch.planning.objects").LeadTimeInventory_zz  # noqa: B018
+        import_module("ucsearch.tasks").LeadTimeInventory_zz  # noqa: B018
     with pytest.raises(AttributeError):
-        import_module("ucsearch.planning.objects").Nothing  # noqa: B018
+        import_module("ucsearch.tasks").Nothing  # noqa: B018

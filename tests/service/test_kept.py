@@ -103,14 +103,20 @@ def _task() -> uc.Task:
     )  # fmt: skip
 
 
-def test_records_name_the_rules_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A constant that has changed is another set of rules, although the task is the same object."""
-    task, policy, gate = _task(), uc.Exact(depth=2), uc.Gate()
+def test_records_name_the_rules_that_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constant that has changed is another set of rules: the task decides nothing until it is made again."""
+    policy, gate, run = uc.Exact(depth=2), uc.Gate(), uc.Run(engine="python")
     trace = uc.Trace.from_members(np.array([[[2.0, 3.0, 4.0], [3.0, 3.0, 3.0]]]))
-    seen = []
+    task, seen = _task(), []
     for price in (3.0, 0.1, 3.0):
         monkeypatch.setattr(f"{__name__}.PRICE", price)
-        panel = uc.decide_panel(task, [Level(1.0)], trace, policy, gate=gate, run=uc.Run(engine="python"))
+        if price == 0.1:
+            with pytest.raises(uc.TaskError, match="PRICE has changed since the task was made"):
+                uc.decide_panel(task, [Level(1.0)], trace, policy, gate=gate, run=run)
+            task = _task()
+        elif seen:
+            task = _task()
+        panel = uc.decide_panel(task, [Level(1.0)], trace, policy, gate=gate, run=run)
         (made,) = panel_bodies(panel, ["a"], "x:y")
         assert json.loads(made.body)["task"]["rules"] == task.source_hash
         seen.append((task.source_hash, panel.action.tolist()))

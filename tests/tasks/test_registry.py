@@ -62,7 +62,7 @@ def test_golden_decisions() -> None:
     assert text_of(now) == stored
 
 
-def test_addresses_are_found_in_tasks_and_old_ones_stay() -> None:
+def test_addresses_are_found_in_tasks() -> None:
     for info in TASKS.values():
         for config in (info.kind(), *list(info.kind.instances().values())[:3]):
             where = config.address()
@@ -71,12 +71,6 @@ def test_addresses_are_found_in_tasks_and_old_ones_stay() -> None:
             found = getattr(import_module(module), name)
             assert found.source_hash == config.task().source_hash
             assert found.actions == config.task().actions
-            old = getattr(import_module("ucsearch.planning.objects"), name)
-            assert old is not None
-            assert old.source_hash == found.source_hash
-    plain = import_module("ucsearch.planning.objects").LeadTimeInventory
-    assert plain.source_hash == TASKS["lead_time_inventory"].kind().task().source_hash
-    assert import_module("ucsearch.lab.suites.kinds.direction_records").TASK.name == "direction"
 
 
 @pytest.mark.parametrize("name", ["LeadTimeInventory_zz", "Nothing_7b7d", "nothing", "Direction_7b2261223a317d"])

@@ -39,7 +39,7 @@ from ucsearch.verify.trust import built_in_task
 from ucsearch.verify.verdict import Verdict, printable
 
 SOURCE = str(Path(uc.__file__).parents[1])
-BUILT_IN = "ucsearch.planning.objects:LeadTimeInventory"
+BUILT_IN = "ucsearch.tasks:LeadTimeInventory_7b7d"
 
 
 @cache
@@ -125,10 +125,10 @@ def test_a_records_own_module_is_not_imported_unless_told(tmp_path: Path) -> Non
     [
         "", "x", "evil:task", "os:path", "ucsearch:Task", "ucsearch.verify.trust:tasks", "ucsearch.cli.main:app",
         "ucsearch.tasks:LeadTimeInventory", "ucsearch.tasks.inventory:np", "ucsearch.tasks.inventory:Task.x",
-        "ucsearch.tasks._x:y", "ucsearch.tasks.nothing:x", "ucsearch.planning.objects:LeadTimeInventory_zz",
-        "ucsearch.planning.objects:Nothing", "ucsearch.tasks.inventory:rules./tmp/evil.so", "ucsearch.tasks.:x",
+        "ucsearch.tasks._x:y", "ucsearch.tasks.nothing:x", "ucsearch.tasks:LeadTimeInventory_zz",
+        "ucsearch.tasks:Nothing", "ucsearch.tasks.inventory:rules./tmp/evil.so", "ucsearch.tasks.:x",
         "ucsearch.tasks.inventory:", "ucsearch.tasks..inventory:x", "ucsearchx.tasks:y", "\0:\0", "ucsearch.tasks:é",
-        "ucsearch.planning.objects:LeadTimeInventory_" + "7b" * 40_000,
+        "ucsearch.tasks:LeadTimeInventory_" + "7b" * 40_000,
     ],
 )  # fmt: skip
 def test_only_tasks_of_ours_are_built_in(name: str) -> None:
@@ -160,7 +160,7 @@ def test_a_task_module_that_fails_is_no_task(text: str, tmp_path: Path) -> None:
 def test_only_the_named_module_is_taken_from_the_current_folder(tmp_path: Path) -> None:
     path = exported(tmp_path / "r.jsonl", ours())
     (tmp_path / "mine.py").write_text(
-        f"import numpy, json\nfrom ucsearch.planning.objects import {BUILT_IN.rpartition(':')[2]} as task\n"
+        f"import numpy, json\nfrom ucsearch.tasks import {BUILT_IN.rpartition(':')[2]} as task\n"
     )
     for name in ("numpy", "json", "helper"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(0)\n")
@@ -175,7 +175,7 @@ def test_only_the_named_module_is_taken_from_the_current_folder(tmp_path: Path) 
 def test_bytecode_beside_a_named_file_is_not_run(named: str, tmp_path: Path) -> None:
     """Of the same second and size as the text, and of other contents."""
     path = exported(tmp_path / "r.jsonl", ours())
-    right = f"from ucsearch.planning.objects import {BUILT_IN.rpartition(':')[2]} as task\n"
+    right = f"from ucsearch.tasks import {BUILT_IN.rpartition(':')[2]} as task\n"
     wrong = "raise SystemExit(0)\n".ljust(len(right), "#")
     mine = tmp_path / "mine.py"
     mine.write_text(wrong)
@@ -191,7 +191,7 @@ def test_bytecode_beside_a_named_file_is_not_run(named: str, tmp_path: Path) -> 
 def test_a_task_file_may_have_any_name(name: str, tmp_path: Path) -> None:
     """It stands for no module of that name, here or in what it imports itself."""
     path = exported(tmp_path / "r.jsonl", ours())
-    right = f"from ucsearch.planning.objects import {BUILT_IN.rpartition(':')[2]} as task\n"
+    right = f"from ucsearch.tasks import {BUILT_IN.rpartition(':')[2]} as task\n"
     (tmp_path / name).write_text(f"import numpy.linalg, json.decoder\n{right}")
     done = program(tmp_path, str(path), "--task", f"./{name}:task")
     assert (done.returncode, done.stdout) == (0, "1 valid\n"), done.stderr

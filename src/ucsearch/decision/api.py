@@ -188,7 +188,6 @@ def _decided(
 ) -> DecisionPanel:  # fmt: skip
     """Search and proof, the gate, the final check, and fallbacks for what is not released."""
     task, gate, clock = asked.task, asked.gate, asked.run.clock
-    rules = task.reach()
     watch = None if clock is None else Watch(clock, gate.time_budget_s)
     certified = certify_panel(
         task, states, traces, asked.policy, proof=asked.proof, run=asked.run, params=params, actions=actions,
@@ -203,9 +202,8 @@ def _decided(
     conditions = tuple(evaluate(gate, certified, context))
     cause = _causes(conditions, count)
     passed = np.array([c is _NONE for c in cause])
-    doubts = final_check(certified, passed, unseen=bool(rules.refused))
-    after = task.reach()
-    if passed.any() and not rules.same_as(after):
+    doubts = final_check(certified, passed, unseen=bool(task.identity.refused))
+    if passed.any() and task.identity.changed():
         doubts = {**dict.fromkeys(np.flatnonzero(passed).tolist(), _KEEPS_STATE), **doubts}
     if doubts:
         conditions = (*conditions, unconfirmed(doubts, count))
@@ -224,7 +222,6 @@ def _decided(
         fallbacks=fallbacks,
         now=asked.moment,
         doubts=doubts,
-        rules=after.digests,
     )
 
 
@@ -327,5 +324,4 @@ def refuse(
         fallback_cost=math.nan,
         now=moment,
         refused=Refused(task, state, p, tuple(grid.tolist())),
-        rules=task.reach().digests,
     )

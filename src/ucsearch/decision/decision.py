@@ -85,7 +85,6 @@ class Decision:
     final_check: str = ""  # why the plain rules did not confirm what was searched; "" where they did, or were not asked
     record_id: str = ""  # of its record in the log it was written to; "" when there was none
     refused: Refused | None = None  # instead of a certificate
-    rules: Mapping[str, str] | None = None  # digests of the rules it was made by
 
     @property
     def released(self) -> bool:
@@ -151,7 +150,6 @@ class DecisionPanel:
     now: str  # the clock reading that was passed in; "" when none was
     doubts: Mapping[int, str] = field(default_factory=dict)  # windows the final check did not confirm, and why
     records: tuple[str, ...] = ()  # (W,) ids of the records in the log; () when there was none
-    rules: Mapping[str, str] | None = None  # digests of the rules they were made by
 
     def __len__(self) -> int:
         return len(self.certified)
@@ -223,7 +221,6 @@ class DecisionPanel:
             now=self.now,
             final_check=self.doubts.get(w, ""),
             record_id=self.records[w] if self.records else "",
-            rules=self.rules,
         )
 
     @staticmethod

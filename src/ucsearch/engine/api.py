@@ -37,7 +37,7 @@ from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
 from ucsearch.options import Engine
 from ucsearch.policies import MODES, Policy, Settings, resolve
-from ucsearch.reach import Reach
+from ucsearch.rules.identity import Identity
 from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
 
@@ -64,7 +64,7 @@ def search(
 ) -> Plan:
     """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`."""
     last: _Known | None = task.__dict__.get("_kept_call") if type(task) is Task and type(trace) is Trace else None
-    row = None if last is None else last.row_as_before(state, trace, policy, params, actions, engine)
+    row = None if last is None else last.row_as_before(task.identity, state, trace, policy, params, actions, engine)
     if last is None or row is None:
         known, row = _known(task, state, trace, policy, params, actions, engine)
     else:
@@ -119,6 +119,7 @@ def search_panel(
     """
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
+    task.check_unchanged()
     trace = panel_trace(traces)
     layout, rows = panel_states(task, states, trace.windows)
     grid = action_grid(task, actions, len(rows))
@@ -276,24 +277,23 @@ class _Known:
     outputs: Callable[[], Outputs]  # made anew for each call
     total: int = 0  # evaluated by the plain engine so far
     kernel: Single | None = None  # None: the plain engine
-    reach: Reach | None = None  # the rules of which the kernel was made, and the others
-    asked: Reach | None = None  # those of them that are in it: looked at in every call
     plan: dict[str, Any] = field(default_factory=dict)  # what their results have in common
 
-    def run_by(self, kernel: Any, reach: Reach, asked: Reach | None, total: int = 0) -> _Known:
+    def run_by(self, kernel: Any, total: int = 0) -> _Known:
         ready = None if kernel is None else single(kernel, self.settings)
         common = {"policy": self.policy, "settings": self.settings, "layout": self.layout, "window": 0, "fault": ""}
         common["engine"] = "python" if kernel is None else "compiled"
-        return dataclasses.replace(self, kernel=ready, reach=reach, asked=asked, total=total, plan=common)
+        return dataclasses.replace(self, kernel=ready, total=total, plan=common)
 
     def row_as_before(
-        self, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
-    ) -> Floats | None:
-        """A state's flat row, where this call is like the last one and the rules are still those of the kernel."""
+        self, identity: Identity, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None,
+        engine: Engine,
+    ) -> Floats | None:  # fmt: skip
+        """A state's flat row, where this call is like the last one and the rules are still those of `identity`."""
         if (
             self.policy is policy and self.engine is engine and self.shapes is trace.__dict__.get("_kept_shapes")
             and self.layout.kind is type(state) and params is None and actions is None
-            and self.asked is not None and self.asked.unchanged()
+            and not identity.changed()
         ):  # fmt: skip
             return self.row(state)
         return None
@@ -305,6 +305,7 @@ def _known(
     """And the state as a flat row."""
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
+    task.check_unchanged()
     if not isinstance(trace, Trace):
         raise InputError("trace", type(trace).__name__, "a uc.Trace", hint="Build one with Trace.from_members(array).")
     if params is not None or actions is not None or getattr(policy, "mode", "") == "closed":
@@ -313,19 +314,16 @@ def _known(
     key = (id(policy), _shapes(trace), type(state), str(engine))
     known = calls.get(key)
     row = None if known is None or known.policy is not policy else known.row(state)
-    if known is not None and row is not None:
-        if known.kernel is None and engine == "auto":
-            # A kernel may have been loaded since, or the plain engine may have worked long enough to be worth one.
-            kernel, total = ready_kernel(task, known.layout, known.settings), known.total + known.edges
-            if kernel is None and total >= WORTH_COMPILING:
-                kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, known.total)
-                total = 0
-            if kernel is None:
-                calls[key] = known = known.run_by(None, task.reach(), None, total)
-            else:
-                row = None  # prepared anew, with the kernel
-        elif known.kernel is not None and known.reach is not task.reach():  # the rules have changed
-            row = None
+    if known is not None and row is not None and known.kernel is None and engine == "auto":
+        # A kernel may have been loaded since, or the plain engine may have worked long enough to be worth one.
+        kernel, total = ready_kernel(task, known.layout, known.settings), known.total + known.edges
+        if kernel is None and total >= WORTH_COMPILING:
+            kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, known.total)
+            total = 0
+        if kernel is None:
+            calls[key] = known = known.run_by(None, total)
+        else:
+            row = None  # prepared anew, with the kernel
     if known is None or row is None:
         known, row = _prepare(task, state, trace, policy, params, actions, engine)
         if len(calls) >= _PREPARED:
@@ -365,14 +363,13 @@ def _prepare(
     row = read_only(np.array([layout.flatten(state, "state")]))
     inputs = inputs_of(row, params_rows(task, params, 1), grid, trace, settings)
     edges = edges_asked(policy, task, settings, inputs)
-    reach, asked = task.reach(), task.reach_of_search(settings.use_bound)
     structured = _with_structure(inputs, trace, settings)
     kernel = choose_kernel(task, layout, settings, engine, edges, inputs=structured)
     known = _Known(
         policy, _shapes(trace), engine, layout, layout.quick_row, settings, inputs.params, inputs.actions, edges,
         one_window(grid.shape[1], settings.depth, branches(settings)),
     )  # fmt: skip
-    return known.run_by(kernel, reach, asked), row
+    return known.run_by(kernel), row
 
 
 def thread_count(threads: int | None) -> int:

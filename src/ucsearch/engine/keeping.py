@@ -8,7 +8,6 @@ stranger's does for a member far from the mean, nobody has looked at.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +16,11 @@ from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import Inputs, read_only
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
-from ucsearch.reach import Reach
 from ucsearch.task import Task
 
 __all__ = ["kept_weights", "prepare"]
 
 Floats = NDArray[np.float64]
-
-
-class _Kept(NamedTuple):
-    reach: Reach  # of the rules it was made from
-    loaded: kernels.Kernel
 
 
 _KIND = kernels.Kind("ucsearch.engine.kernels.keeping", MODES["mean"], False)
@@ -37,9 +30,8 @@ def prepare(task: Task, layout: Layout) -> bool:
     """Load or compile the kernel for states of this layout; False where there is none to be had."""
     if not _is_ours(task):
         return False
-    known: dict[Layout, _Kept] = task.__dict__.setdefault("_keeping", {})
-    reach = task.reach()
-    if layout in known and known[layout].reach is reach:
+    known: dict[Layout, kernels.Kernel] = task.__dict__.setdefault("_keeping", {})
+    if layout in known:
         return True
 
     def warm(kernel: Callable[..., None]) -> None:
@@ -52,17 +44,17 @@ def prepare(task: Task, layout: Layout) -> bool:
         made = kernels.load(task, layout, _KIND, warm, f"rolling through members for task {task.name!r}")
     except Exception:  # numba raises many kinds; the plain functions are asked instead
         return False
-    known[layout] = _Kept(reach, made)
+    known[layout] = made
     return True
 
 
 def kept_weights(task: Task, layout: Layout, inputs: Inputs, paths: NDArray[np.int32]) -> Floats | None:
     """(W,) weight of members for which `paths` (W, d; -1: none) keep every rule; None where no kernel is ready."""
     found = task.__dict__.get("_keeping", {}).get(layout)
-    if found is None or found.reach is not task.reach() or not inputs.members.shape[1]:
+    if found is None or not inputs.members.shape[1]:
         return None
     try:
-        return _call(found.loaded.call, task, inputs, paths)
+        return _call(found.call, task, inputs, paths)
     except Exception:  # a rule raised for some member: the plain functions say what that means
         return None
 

@@ -141,17 +141,16 @@ def _plain(
 def _kernel(task: Task, layout: Layout, settings: Settings) -> kernels.Kernel | None:
     """None where the task does not compile."""
     kind = kernels.Kind("ucsearch.engine.kernels.graph", settings.mode, False, pasted=True)
-    kept: dict[Any, tuple[Any, kernels.Kernel]] = task.__dict__.setdefault("_kept_graphs", {})
-    known = kept.get(layout)
-    if known is not None and known[0] is task.reach():
-        return known[1]
+    kept: dict[Any, kernels.Kernel] = task.__dict__.setdefault("_kept_graphs", {})
+    if layout in kept:
+        return kept[layout]
     try:
         made = kernels.load(
             task, layout, kind, lambda kernel: _warm(kernel, task, layout, settings), f"the graph of task {task.name!r}"
         )
     except Exception:  # the search engines warn and explain; here plain Python takes over
         return None
-    kept[layout] = (task.reach(), made)
+    kept[layout] = made
     return made
 
 

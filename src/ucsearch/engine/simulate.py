@@ -55,7 +55,6 @@ class Simulator:
         return "python" if self._kernel is None else "compiled"
 
     def _compile(self) -> Callable[..., None] | None:
-        self._reach = self.task.reach()
         what = f"the simulator of task {self.task.name!r}"
         try:
             self._loaded = kernels.load(self.task, self.layout, _KIND, self._warm, what)
@@ -110,8 +109,7 @@ class Simulator:
         return self._run(rows, index, y + 0.0, True, at)
 
     def _run(self, rows: Floats, index: Ints, y: Floats, move: bool, at: Ints | int) -> Step:
-        if self._kernel is not None and self.task.reach() is not self._reach:  # a rule or constant has changed
-            self._kernel = self._compile()
+        self.task.check_unchanged()
         if self._kernel is None:
             return self._plain(rows, index, y, move, at)
         try:

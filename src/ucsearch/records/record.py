@@ -32,7 +32,6 @@ __all__ = [
     "Body",
     "Recalibrated",
     "as_value",
-    "check_rules",
     "decision_body",
     "decision_record",
     "panel_bodies",
@@ -127,7 +126,6 @@ def unsealed_record(
     plan = c.plan
     blobs: Blobs = {}
     task, layout, settings = plan.task, plan.layout, plan.settings
-    check_rules(task, decision.rules)
     w = plan.window
     claim = {k: as_value(v) for k, v in c.claims().items() if k not in ("action", "node_budget")}
     record: dict[str, Any] = {
@@ -176,15 +174,6 @@ def unsealed_record(
     if recalibration is not None:
         record["recalibration"] = {k: as_value(v) for k, v in recalibration.items()}
     return record, blobs
-
-
-def check_rules(task: Task, made_by: Mapping[str, str] | None) -> None:
-    """A record names the rules in force. Of a decision made by others it would say what nobody can derive again."""
-    if made_by is not None and made_by != task.reach().digests:
-        raise RecordError(
-            f"the rules of task {task.name!r} have changed since the decision was made; record decisions before "
-            "(`decide(log=...)` does), or decide again"
-        )
 
 
 # Members that records have only where a service watches the forecaster.
@@ -251,7 +240,6 @@ def _refusal(decision: Decision, series: str, where: str, asked: dict[str, Any])
     known = decision.refused
     if known is None:
         raise RecordError("a decision without a certificate says nothing of what was refused; make it with `refuse`")
-    check_rules(known.task, decision.rules)
     record: dict[str, Any] = {
         "schema": REFUSAL_SCHEMA,
         "kind": "refusal",

@@ -275,17 +275,13 @@ def findings(
 
     `roles`: of these rules, by default of all that kernels ask (no `fallback`, `invariant` or `prepare`); `use:NAME` is
     one of `Task.uses`. `device`: of the GPU's dialect, which has no `exp`, `log`, ... and no // and % of floats."""
-    kept: Any = task.__dict__.get("_kept_findings")
-    reach = task.reach()
-    if kept is None or kept[0] is not reach:
-        kept = task.__dict__["_kept_findings"] = (reach, {})
+    kept: dict[Any, tuple[Finding, ...]] = task.__dict__.setdefault("_kept_findings", {})
     key = (layout, roles, device)
-    if key not in kept[1]:
+    if key not in kept:
         asked = {role: rule for role, rule in _asked(task, layout).items() if roles is None or role in roles}
         found = (_judged(role, *rule, task, layout, device) for role, rule in asked.items())
-        kept[1][key] = tuple(finding for finding in found if finding is not None)
-    made: tuple[Finding, ...] = kept[1][key]
-    return made
+        kept[key] = tuple(finding for finding in found if finding is not None)
+    return kept[key]
 
 
 def roles_asked(task: Task, members: bool, use_bound: bool) -> tuple[str, ...]:

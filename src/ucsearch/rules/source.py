@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import linecache
+import textwrap
 import threading
 import types
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Definition", "Unreadable", "definition", "function_of", "parsed"]
+__all__ = ["Definition", "Unreadable", "definition", "definition_text", "function_of", "parsed"]
 
 Definition = ast.FunctionDef | ast.Lambda
 _MOST_KEPT = 256  # files
@@ -77,6 +78,13 @@ def definition(function: types.FunctionType) -> Definition:
         _found.clear()
     _found[code] = lines, node
     return node
+
+
+def definition_text(function: types.FunctionType) -> str:
+    """The definition as it is written, without its decorators and from the left margin."""
+    node = definition(function)
+    text = ast.get_source_segment("".join(_found[function.__code__][0]), node) or ""
+    return textwrap.dedent(" " * node.col_offset + text)
 
 
 def _definition(name: str, code: types.CodeType, lines: list[str]) -> Definition:

@@ -20,15 +20,17 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from ucsearch.verify.identity import forget
 from ucsearch.verify.verdict import describe
 
 LONGEST_NAME = 32_768  # characters; parameters of a built-in task may be part of its name
 # Parts of ours whose modules hold tasks; nothing else of ours is imported for a record.
-HOMES = (".tasks.", ".planning.", ".pipeline.", ".evaluation.", ".backtest.", ".scoreboard.", ".cli.demo.")
+HOMES = (".tasks.", ".lab.suites.kinds.", ".cli.demo.")
 _BUILT_IN = re.compile(r"ucsearch((?:\.[a-z][a-z0-9_]*)+):([A-Za-z][A-Za-z0-9_]*)")
 _NEEDED = (
-    "name", "version", "source_hash", "state", "actions", "label", "params", "outcome", "feasible", "step",
-    "reward", "fallback", "terminal", "prepare", "bound", "continuations", "allowed_end",
+    "name", "version", "state", "actions", "label", "params", "outcome", "feasible", "step",
+    "reward", "fallback", "terminal", "prepare", "bound", "invariant", "continuations", "allowed_end", "uses",
+    "conditions",
 )  # fmt: skip
 
 
@@ -89,6 +91,7 @@ def built_in_task(name: str) -> Any:
 def tasks(task: Any = None, trust_record_task: bool = False) -> Callable[[str], Any]:
     """The task for what a record names: `task` if there is one, else by `find_task` if trusted, else a built-in one."""
     known: dict[str, Any] = {}
+    forget()
 
     def task_of(name: str) -> Any:
         if task is None and name not in known:

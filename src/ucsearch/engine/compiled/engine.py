@@ -24,7 +24,6 @@ from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, S
 from ucsearch.errors import UncompilableWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
-from ucsearch.reach import Reach
 from ucsearch.rules.dialect import Refused, explain
 from ucsearch.rules.source import Unreadable
 from ucsearch.task import Task
@@ -40,10 +39,9 @@ _Key = tuple[Layout, int, str, bool]
 
 
 class _Slot:
-    """What is known of one kernel of a task, under the rules then in force. Kept on the task and let go with it."""
+    """What is known of one kernel of a task. Kept on the task and let go with it."""
 
-    def __init__(self, reach: Reach, name: str | None) -> None:
-        self.reach = reach
+    def __init__(self, name: str | None) -> None:
         self.name = name  # on disk; None where it is made of functions that cannot be read
         self.loaded: kernels.Kernel | None = None
         self.call: Kernel | None = None  # what is loaded, in the form in which searches call it
@@ -56,18 +54,11 @@ def _key(layout: Layout, settings: Settings) -> _Key:
 
 
 def _slot(task: Task, layout: Layout, settings: Settings) -> _Slot:
-    """The slot of this kernel for the rules in force: a rule or constant that has changed is another kernel."""
     slots: dict[_Key, _Slot] = task.__dict__.setdefault("_kept_kernels", {})
-    key, reach = _key(layout, settings), task.reach()
-    slot = slots.get(key)
-    if slot is not None and slot.reach is reach:
-        return slot
-    name = _name(task, layout, settings)
-    if slot is not None and name is not None and slot.name == name:
-        slot.reach = reach  # what has changed is not in this kernel
-        return slot
-    slots[key] = made = _Slot(reach, name)
-    return made
+    key = _key(layout, settings)
+    if key not in slots:
+        slots[key] = _Slot(_name(task, layout, settings))
+    return slots[key]
 
 
 def _kind(settings: Settings) -> kernels.Kind:
@@ -84,14 +75,10 @@ def _name(task: Task, layout: Layout, settings: Settings) -> str | None:
 
 
 def ready_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
-    """The kernel if it costs nothing to have: loaded already, and of the rules in force."""
+    """The kernel if it costs nothing to have: loaded already."""
     slots: dict[_Key, _Slot] = task.__dict__.get("_kept_kernels", {})
     slot = slots.get(_key(layout, settings))
-    if slot is None or slot.call is None:
-        return None
-    if slot.reach is not task.reach():
-        slot = _slot(task, layout, settings)
-    return slot.call
+    return None if slot is None else slot.call
 
 
 def on_disk(task: Task, layout: Layout, settings: Settings) -> bool:

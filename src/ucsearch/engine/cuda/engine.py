@@ -21,7 +21,6 @@ from ucsearch.engine.status import ENUMERATE_BELOW
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
-from ucsearch.reach import Reach
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
@@ -36,7 +35,6 @@ _MEASURED = 8  # windows whose heap is measured
 class _Body(NamedTuple):
     """The text of a kernel before it is fitted to shapes, for the rules in force."""
 
-    reach: Reach
     body: str
     ready: Callable[..., Any]  # the task's tables, in plain Python
     space: dict[str, Any]
@@ -122,17 +120,16 @@ def _kernel(task: Task, layout: Layout, settings: Settings, inputs: Inputs, path
 
 def _body(task: Task, layout: Layout, settings: Settings) -> _Body:
     kept: dict[Any, _Body] = task.__dict__.setdefault("_kept_cuda_bodies", {})
-    key, reach = (layout, settings.mode, settings.algorithm, settings.use_bound), task.reach()
-    found = kept.get(key)
-    if found is not None and found.reach is reach:
-        return found
+    key = (layout, settings.mode, settings.algorithm, settings.use_bound)
+    if key in kept:
+        return kept[key]
     try:
         body = kernel_body(task, layout, settings.mode, settings.algorithm, settings.use_bound, fills=False)
     except Unsourced as error:
         raise NotOnDevice(f"its functions cannot be written out: {error}") from None
     space: dict[str, Any] = {}
     exec(compile(measuring_text(body), "<ucsearch kernel, measured>", "exec"), space)
-    kept[key] = made = _Body(reach, body, space["uc_ready"], space)
+    kept[key] = made = _Body(body, space["uc_ready"], space)
     return made
 
 

@@ -13,7 +13,6 @@ from ucsearch.decision.gate import Reason
 from ucsearch.engine.arrays import Col, OutI
 from ucsearch.errors import RecordError
 from ucsearch.records.canonical import canonical
-from ucsearch.records.record import check_rules
 from ucsearch.scale.segments.rows import COLUMNS, Batch, normal, step_digests, trace_hashes
 from ucsearch.scale.segments.shared import Keep
 from ucsearch.task import Task
@@ -152,7 +151,6 @@ def panel_batch(
             axis=1,
         ).astype(np.int64),
     }
-    check_rules(plan.task, panel.rules)
     text = task_text(plan.task, where, plan.layout.lengths)
     texts = {
         "series": list(series),

@@ -10,6 +10,7 @@ from typing import Any
 
 from ucsearch.verify.decision.problem import CLOSED, CVAR, MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape
 from ucsearch.verify.figures import Invalid, Record, action_of, expect, is_close, num, require
+from ucsearch.verify.identity import rules_digest
 from ucsearch.verify.read import Blobs, Malformed, read_blob
 
 LARGEST_COUNT = 2**31  # of a parameter that is a whole number
@@ -59,7 +60,7 @@ def rules_of(r: Record, task: Any) -> tuple[Any, Any, list[Any]]:
 def _identity(t: Record, task: Any) -> None:
     """The rules at hand are those that were recorded."""
     try:
-        own = task.source_hash
+        own = rules_digest(task)
     except MemoryError:
         raise
     except Exception as error:

@@ -1,1 +1,0 @@
-"""Where older records find their tasks (`objects`). Everything else is in `ucsearch.planner`."""
