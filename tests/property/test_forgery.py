@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
@@ -190,10 +189,8 @@ def rehashed(record: dict[str, Any], blobs: dict[str, bytes]) -> dict[str, Any]:
     t = record["inputs"]["trace"]
     sha = sha256(b"ucsearch.trace.v1\0" + json.dumps(t["meta"], sort_keys=True, separators=(",", ":")).encode())
     for name in ("members", "weights", "mean", "q", "u"):
-        data = blobs[t[name]["$blob"]]
-        start = 16 + 8 * data[7]
-        shape = struct.unpack_from(f"<{data[7]}Q", data, 16)
-        sha.update(f"\0{','.join(map(str, shape))}\0".encode() + data[start:])
+        array = decode_array(blobs[t[name]["$blob"]])
+        sha.update(f"\0{','.join(map(str, array.shape))}\0".encode() + array.tobytes())
     t["hash"] = sha.hexdigest()
     return record
 

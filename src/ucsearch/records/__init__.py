@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ucsearch.records.arrays import blob_id, blob_ref, decode_array, decode_floats, encode_array
+from ucsearch.records.arrays import blob_id, blob_ref, decode_array, encode_array
 from ucsearch.records.canonical import (
     decode_number,
     digest,
@@ -34,7 +34,6 @@ __all__ = [
     "blob_ref",
     "decision_record",
     "decode_array",
-    "decode_floats",
     "decode_number",
     "digest",
     "encode_array",

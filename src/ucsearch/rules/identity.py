@@ -144,6 +144,8 @@ class _Reader:
             return repr(value)
         if kind is float:
             return float.hex(value)
+        if kind is complex:
+            return f"complex({value.real.hex()},{value.imag.hex()})"
         if kind in (str, bytes):
             return ascii(value)
         if kind in (tuple, list, set, frozenset, dict):
@@ -189,7 +191,7 @@ class _Reader:
 
     def _array(self, value: Any, path: str) -> str:
         if value.dtype.hasobject:
-            raise Unreadable(f"{path}: an array of objects has no content that can be read")
+            return f"objects{self.value((tuple(value.shape), value.tolist()), path)}"
         if hasattr(value, "flags") and type(value).__name__ == "ndarray":
             self.found.contents.append((value, _content(value), path))
         kind = value.dtype.str if value.dtype.names is None else value.dtype.descr

@@ -116,6 +116,8 @@ class _Text:
             return ascii(value)
         if kind is float:
             return str(value.hex())
+        if kind is complex:
+            return f"complex({value.real.hex()},{value.imag.hex()})"
         if kind is dict:
             return f"dict({','.join(f'{self.of(k, way)}:{self.of(x, way)}' for k, x in value.items())})"
         if kind in (tuple, list, set, frozenset):
@@ -123,7 +125,7 @@ class _Text:
             return f"{kind.__name__}({','.join(items if kind in (tuple, list) else sorted(items))})"
         if kind.__module__ == "numpy" and hasattr(value, "tobytes"):
             if value.dtype.hasobject:
-                raise NoText(f"{way}: an array of objects")
+                return f"objects{self.of((tuple(value.shape), value.tolist()), way)}"
             name = value.dtype.descr if value.dtype.names else value.dtype.str
             return f"array({name},{tuple(value.shape)},{hashlib.sha256(value.tobytes()).hexdigest()})"
         return provided(value) or self._made(value, kind, way)

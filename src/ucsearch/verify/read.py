@@ -112,14 +112,34 @@ def read_record(body: bytes, *, whole: bool = True) -> dict[str, Any]:
     return record
 
 
+_NPY = re.compile(
+    rb"\x93NUMPY\x01\0..(\{'descr': '<f8', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \})( *)\n", re.DOTALL
+)
+
+
+def _shape_of(header: bytes) -> tuple[int, ...] | None:
+    """The shape in the header of a .npy file of float64; None where NumPy writes another header."""
+    if (found := _NPY.fullmatch(header)) is None:
+        return None
+    try:
+        shape = tuple(map(int, found[2].replace(b",", b" ").split()))
+    except ValueError:  # too many digits
+        return None
+    room = 21 - len(str(shape[0])) if shape else 0  # for more digits of the first size
+    spaces = room + -(11 + len(found[1]) + room) % 64
+    return shape if found[2].decode() == f"{shape}"[1:-1] and len(found[3]) == spaces else None
+
+
 def read_blob(name: str, blobs: Blobs) -> tuple[tuple[int, ...], bytes, tuple[float, ...]]:
     """Shape, raw bytes and values of the blob with this id."""
     data = blobs(name) or b""
     if hashlib.sha256(data).hexdigest() != name:
         raise Malformed(f"the blob {name} is missing or altered")
-    if data[:7] != b"UCBLOB\1" or data[8:16] != b"<f8".ljust(8, b"\0") or len(data) < 16 + 8 * (n := data[7]) or n > 8:
-        raise Malformed(f"the blob {name} has another header")
-    shape, raw = struct.unpack_from(f"<{n}Q", data, 16), data[16 + 8 * n :]
+    size = 10 + int.from_bytes(data[8:10], "little")
+    shape = _shape_of(data[:size])
+    if shape is None:
+        raise Malformed(f"the blob {name} is no .npy file of float64 as NumPy writes it")
+    raw = data[size:]
     if len(raw) != 8 * math.prod(shape):
         raise Malformed(f"the blob {name} has {len(raw)} bytes of values for the shape {shape}")
     values = struct.unpack(f"<{len(raw) // 8}d", raw)
