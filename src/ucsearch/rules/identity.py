@@ -24,7 +24,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ucsearch.rules.source import Unreadable, definition, definition_text, function_of
+from ucsearch.rules.source import Unreadable, definition, definition_text
 
 __all__ = ["Identity", "identity_of", "text_of"]
 
@@ -95,6 +95,8 @@ def identity_of(roles: Mapping[str, Any]) -> Identity:
         found.refused = str(error)
     except RecursionError:
         found.refused = "objects inside one another without end"
+    except Exception as error:  # whatever an object of the user's does when it is looked at
+        found.refused = f"an object cannot be looked at ({type(error).__name__})"
     found.names = list({(id(one[0]), one[1]): one for one in found.names}.values())
     if all(map(_stays, roles.values())):  # else the functions are let go with their task
         if len(_shared) >= _MOST_KEPT:
@@ -166,11 +168,10 @@ class _Reader:
             return f"method{self.value((value.__func__, value.__self__), path)}"
         if isinstance(value, _CALLERS):
             return self._method(value, path)
-        try:
-            function = function_of(value)
-        except Unreadable:
-            return self._object(value, kind, path)
-        return self._numbered(function, self._function, path)
+        function = getattr(value, "py_func", value)  # of a function that numba compiles
+        if isinstance(function, types.FunctionType):
+            return self._numbered(function, self._function, path)
+        return self._object(value, kind, path)
 
     def _numbered(self, value: Any, read: Any, path: str) -> str:
         number = self.numbers.get(id(value))
