@@ -91,6 +91,19 @@ $(DOCS)/.stamp: requirements/docs.txt
 	@$(DOCS)/bin/python -m pip install -qq --require-hashes -r requirements/docs.txt
 	@touch $@
 
+# Not locked: one has the oldest numba that pyproject.toml allows, the other the newest that can be had.
+NUMBA_OLDEST := $(shell sed -n 's/^ *"numba>=\([0-9.]*\)".*/\1/p' pyproject.toml)
+
+.venv-numba-oldest/.stamp: pyproject.toml
+	$(call make-env,.venv-numba-oldest,$(PYTHON))
+	@.venv-numba-oldest/bin/python -m pip install -qq "numba==$(NUMBA_OLDEST)" hypothesis pytest scipy -e .
+	@touch $@
+
+.venv-numba-newest/.stamp: pyproject.toml
+	$(call make-env,.venv-numba-newest,$(PYTHON))
+	@.venv-numba-newest/bin/python -m pip install -qq --upgrade numba hypothesis pytest scipy -e .
+	@touch $@
+
 .PHONY: setup
 setup: $(VENV)/.stamp ## Create .venv with the locked packages for developing (PYTHON=... to choose the interpreter)
 
@@ -121,6 +134,10 @@ test-slow: $(FULL)/.stamp ## Run the slow tests, with independent solvers
 .PHONY: test-py
 test-py: $(OTHER)/.stamp ## Run the tests on another Python (PY=3.12; default 3.13)
 	$(OTHER)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(PYTEST_ARGS)
+
+.PHONY: test-numba
+test-numba: .venv-numba-oldest/.stamp .venv-numba-newest/.stamp ## Engines and kernels on the oldest and newest numba that pyproject.toml allows
+	for one in oldest newest; do .venv-numba-$$one/bin/python -m pytest -m "not slow" tests/conformance tests/engine $(PYTEST_ARGS) || exit 1; done
 
 .PHONY: mutants
 mutants: setup ## Change gate, verifier, certificate, plain engine, trace, tables one place at a time; count what tests catch (a sample)
