@@ -35,7 +35,7 @@ NowOption = Annotated[
 
 def new(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="What to plan: inventory, storage, capacity, intervention.")
+        str, typer.Argument(metavar="KIND", help="What to plan: inventory, truck, storage, capacity, intervention.")
     ],
     folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path("."),
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,

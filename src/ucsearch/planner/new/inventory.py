@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.embedded import sample_demand, sample_states
+from ucsearch.lab.data.records import SeriesSet
 from ucsearch.planner.files.table import write_table
 from ucsearch.planner.settings.reading import USUAL_NAME
 from ucsearch.records.files import whole_file
 
-__all__ = ["KINDS", "next_commands", "write_scaffold"]
+__all__ = ["KINDS", "next_commands", "write_forecasts", "write_sales", "write_scaffold"]
 
-KINDS = ("inventory", "storage", "capacity", "intervention")  # the others are modules of their own
+KINDS = ("inventory", "truck", "storage", "capacity", "intervention")  # the others are modules of their own
 FIRST_DAY = date(2024, 1, 1)  # a Monday, as the sample's week begins with one
 NOW = "2024-05-20"  # the day after the sample ends
 SERIES = 8
@@ -145,30 +146,42 @@ def next_commands(kind: str = KINDS[0]) -> tuple[str, ...]:
 
 def _write_samples(forecasts: Path, states: Path, sales: Path) -> None:
     demand = sample_demand(count=SERIES, horizon=HORIZON)
-    first = seasonal_paths(demand.series[0].train)
-    members = {f"member_{j + 1}": float for j in range(first.shape[0])}
-
-    def forecast_rows() -> Iterator[Sequence[Any]]:
-        for one in demand.series:
-            paths = seasonal_paths(one.train)
-            for h in range(HORIZON):
-                yield [one.id, _day(one.n_train + h), *paths[:, h].tolist()]
 
     def state_rows() -> Iterator[Sequence[Any]]:
         for one, state in zip(demand.series, sample_states(demand), strict=True):
             orders = [*state.on_order, None, None, None][:3]
             yield [one.id, one.category, round(0.4 * state.on_hand), *orders, state.lead_time]
 
-    def sales_rows() -> Iterator[Sequence[Any]]:
+    write_forecasts(forecasts, demand)
+    open_orders = {f"open_orders_{i}": float for i in (1, 2, 3)}
+    head = {"series": str, "pattern": str, "on_hand": int, **open_orders, "lead_time": int}
+    write_table(states, head, state_rows)
+    write_sales(sales, demand)
+
+
+def write_forecasts(path: Path, demand: SeriesSet) -> None:
+    """Sample paths of two weeks for every series."""
+    first = seasonal_paths(demand.series[0].train)
+    members = {f"member_{j + 1}": float for j in range(first.shape[0])}
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for one in demand.series:
+            paths = seasonal_paths(one.train)
+            for h in range(HORIZON):
+                yield [one.id, _day(one.n_train + h), *paths[:, h].tolist()]
+
+    write_table(path, {"series": str, "date": str, **members}, rows)
+
+
+def write_sales(path: Path, demand: SeriesSet) -> None:
+    """What every series sold, day by day."""
+
+    def rows() -> Iterator[Sequence[Any]]:
         for one in demand.series:
             for t, y in enumerate(one.train.tolist()):
                 yield [one.id, _day(t), y]
 
-    write_table(forecasts, {"series": str, "date": str, **members}, forecast_rows)
-    open_orders = {f"open_orders_{i}": float for i in (1, 2, 3)}
-    head = {"series": str, "pattern": str, "on_hand": int, **open_orders, "lead_time": int}
-    write_table(states, head, state_rows)
-    write_table(sales, {"series": str, "date": str, "demand": float}, sales_rows)
+    write_table(path, {"series": str, "date": str, "demand": float}, rows)
 
 
 def _day(t: int) -> str:

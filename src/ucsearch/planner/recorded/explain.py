@@ -90,7 +90,10 @@ def explain_row(reader: AuditReader, row: Row, settings: Settings | None = None)
     binds = _binds(reader, row, settings)
     try:
         told = _tell(row, blobs, overrides, settings, binds)
-        return replace(told, text="\n".join([told.text, "", *map(plain, shared)])) if shared else told
+        if not shared:
+            return told
+        title, *rest = told.text.split("\n")
+        return replace(told, text="\n".join([title, "", *map(plain, shared), "", "Without the limit:", *rest]))
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
 

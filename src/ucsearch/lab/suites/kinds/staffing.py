@@ -66,7 +66,7 @@ class StaffingSettings(BaseModel):
     idle: float = Field(0.3, gt=0.0, description="largest share of hours without load before the first window")
     tuning: int = Field(12, ge=1, description="design series of each family that rules are tuned on, at most")
     endpoint: Endpoint = "superior"
-    delta: float = Field(0.005, gt=0.0, description="scale-free delta that the suite is sized for")
+    delta: float = Field(0.01, gt=0.0, description="scale-free delta that the suite is sized for")
     engine: Literal["python", "compiled"] = "compiled"
 
     def world(self, members: Members) -> World:
