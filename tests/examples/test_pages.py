@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 LONGER = ("planning.md", "reports.md", "shared-budgets.md")  # how-to pages with slow blocks
 ELSEWHERE = {"adapters.md"}  # needs the libraries: tests/adapters_real
-COMPARED = {"engineer": 6, "operator": 8, "planner": 9, "researcher": 6, "truck": 6}  # outputs that are compared without slow ones
+# outputs that are compared without slow ones
+COMPARED = {"engineer": 6, "operator": 8, "planner": 9, "researcher": 6, "truck": 6}
 
 
 def read(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, slow: bool = False) -> int:
