@@ -121,9 +121,24 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
         open_table(tmp_path / "t.ods")
     with pytest.raises(InputError, match=r"Save the sheet as .xlsx or CSV"):
         open_table(tmp_path / "t.ods")
-    (tmp_path / "t.csv").write_bytes(b"a,b\n\xff\xfe,1\n")
+    (tmp_path / "t.csv").write_bytes(b"a,b\n\x81\xfe,1\n")
     with pytest.raises(DataError, match=r"not a text in UTF-8|cannot be read"):
         list(open_table(tmp_path / "t.csv").blocks(["a"]))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_text_of_windows_is_read_and_a_damaged_one_is_not(tmp_path: Path, name: str) -> None:
+    def write(content: bytes) -> Path:
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return tmp_path / name
+
+    text = "Artikel;Menge\r\n" + "A;1\r\n" * 90_000 + "Käse – 5 €;2,5\r\n"  # beyond what is read in one piece
+    block = list(open_table(write(text.encode("cp1252"))).blocks(["Artikel", "Menge"]))[-1]
+    assert block.texts("Artikel")[-1] == "Käse – 5 €"
+    assert block.numbers("Menge")[0][-1] == 2.5
+    damaged = "a,b\nä,1\n".encode() + b"x\xe4,2\n"  # one letter is UTF-8, the other is not
+    with pytest.raises(DataError, match="line 3: not a text in UTF-8"):
+        list(open_table(write(damaged)).blocks(["a"]))
 
 
 def test_a_packed_text_is_read_as_it_is_and_never_written(tmp_path: Path) -> None:
@@ -148,7 +163,7 @@ def test_a_packed_text_is_read_as_it_is_and_never_written(tmp_path: Path) -> Non
         (tmp_path / "t.csv.gz").write_bytes(wrong)
         with pytest.raises(DataError, match=rf"t\.csv\.gz: {re.escape(said)}"):
             list(open_table(tmp_path / "t.csv.gz").blocks(["a"]))
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n\xff,2\n"))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n\x81,2\n"))
     with pytest.raises(DataError, match=r"line 2: not a text in UTF-8"):
         list(open_table(tmp_path / "t.csv.gz").blocks(["a"]))
     with pytest.raises(InputError, match=r"'\.gz', expected a file called \.csv"):

@@ -24,6 +24,7 @@ from ucsearch.planner.files.table import Problem
 from ucsearch.planner.forecast import Plan, plan_forecast
 from ucsearch.planner.settings import Settings
 from ucsearch.replay.statistics import Interval, paired
+from ucsearch.report.text import aligned
 
 __all__ = ["LEVEL", "CalibrateResult", "Phase", "Variant", "run_calibrate"]
 
@@ -132,9 +133,7 @@ class CalibrateResult:
         rows.append(["bias (mean sizes)", *(f"{v.bias_by_step.mean():+.3f}" for v in self.variants)])
         rows.append(["CRPS (mean sizes)", *(f"{v.report.crps:.4f}" for v in self.variants)])
         rows.append(["PIT distance", *(f"{v.report.pit_distance:.3f}" for v in self.variants)])
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = ["  ".join(f"{x:{'<' if i == 0 else '>'}{widths[i]}}" for i, x in enumerate(row)) for row in rows]
-        return "\n".join([f"{self.model}: {head}", "", *lines, "", self.verdict()])
+        return "\n".join([f"{self.model}: {head}", "", *aligned(rows), "", self.verdict()])
 
 
 def _subject(variant: Variant) -> str:

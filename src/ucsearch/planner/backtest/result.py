@@ -16,6 +16,7 @@ from ucsearch.planner.files.table import Problem, write_table
 from ucsearch.planner.settings import Settings
 from ucsearch.replay.statistics import LEAST, RESAMPLES, Bounds, Interval, bootstrap_key, bounds, scale_free_delta
 from ucsearch.replay.tune import Chosen
+from ucsearch.report.text import aligned
 
 __all__ = ["GIVEN", "HINDSIGHT", "POLICY", "TUNED", "Against", "BacktestResult", "Track"]
 
@@ -266,7 +267,7 @@ class BacktestResult:
         title += f"{100.0 * self.released:.1f} % of the policy's "
         why = ", ".join(f"{name} {count:,} times" for name, count in self.reasons.items())
         title += "decisions were released, the rest fell back" + (f" ({why})" if why else "")
-        lines = [title, self.headline(), "", *_aligned(rows), ""]
+        lines = [title, self.headline(), "", *aligned(rows), ""]
         if self.in_shares:
             lines.append(
                 f"policy saves: share of the other's cost, with its 95 % interval over {self.units}; - is a loss"
@@ -334,8 +335,3 @@ def _cell(value: float, key: str, unit: str) -> str:
     if unit == "%":
         return f"{100.0 * value:.1f} %"
     return f"{value:,.0f}" if key == "orders" else f"{value:,.1f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(f"{x:{'<' if i == 0 else '>'}{widths[i]}}" for i, x in enumerate(row)) for row in rows]

@@ -35,6 +35,7 @@ from ucsearch.planner.settings import Settings, parse_settings
 from ucsearch.planner.settings.edit import edited
 from ucsearch.replay.statistics import bootstrap_key, bounds
 from ucsearch.replay.tune import TRIES
+from ucsearch.report.text import aligned
 from ucsearch.tasks.base import Changes
 
 __all__ = ["Trial", "TuneResult", "cheapest", "reason_of", "run_tune"]
@@ -78,18 +79,16 @@ class TuneResult:
         word = "profit" if self.earns else "cost"
         some = f"{self.drawn} of {len(self.series)} series, {self.earlier} periods before the counted ones"
         lines = [f"tried on {some}; {word}, and better than as given by:"]
-        width = max(len(t.label) for t in self.trials)
+        rows = []
         for i, t in enumerate(self.trials):
             saved = bounds((given - t.cost).tolist(), bootstrap_key(1, "tune"))
             size = abs(float(given.mean())) or math.nan
             told = "" if i == 0 else f"{100.0 * saved.mean / size:+.1f} %"
             if i > 0 and math.isfinite(saved.lower):
                 told += f" [{100.0 * saved.lower / size:+.1f}, {100.0 * saved.upper / size:+.1f}]"
-            mark = "  <- chosen" if i == self.chosen else ""
-            lines.append(
-                f"  {t.label:<{width}}  {sign * t.cost.sum():>14,.2f}  {told:>26}  "
-                f"{100 * t.released:5.1f} % released{mark}"
-            )
+            mark = "<- chosen" if i == self.chosen else ""
+            rows.append([t.label, f"{sign * t.cost.sum():,.2f}", told, f"{100 * t.released:.1f} % released", mark])
+        lines += [f"  {line}" for line in aligned(rows, "<>>><")]
         lines += [f"  {label}: not tried, {why}" for label, why in self.skipped.items()]
         for t in self.trials:
             if t.final is not None:

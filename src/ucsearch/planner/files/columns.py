@@ -449,13 +449,28 @@ def column_hint(table: Table, names: Columns) -> str:
         return ""
     known = {key: getattr(names, key) for key in ("series", "date", "demand")}
     free = [c for c in table.columns if c not in (*known.values(), names.step) and c not in names.ignore]
-    held = _held(block.part(0, _ROWS), free, names)
+    prefixes = [re.sub(r"\d+$", "", c) for c in table.columns if c[-1:].isdecimal()]
+    if len(prefixes) > 1 and any(p.startswith(_PREFIXES) for p in prefixes):
+        return "This looks like a file of forecasts; files.sales is what was sold."
+    head = block.part(0, _ROWS)
+    held = _held(head, free, names)
     found: dict[str, str] = {}
+    if len(held.dates) == 1 and not held.texts and known["series"] not in table.columns:
+        texts = head.texts(held.dates[0])
+        article = any(len(set(head.texts(c))) == 1 for c in held.numbers)  # the number of the only one in the file
+        if len(set(texts)) == len(texts) > 1 and not article and names.step not in table.columns:
+            # A row for each date: the other columns are series.
+            return (
+                f"Say what yours are called, under [columns]: date = {json.dumps(held.dates[0], ensure_ascii=False)}."
+            )
     if known["series"] not in table.columns and (choice := _series(block, held)):
         found["series"] = choice
     if known["date"] not in table.columns and names.step not in table.columns and held.dates:
         found["date"] = held.dates[0]
+    timed = "date" in found or known["date"] in table.columns or names.step in table.columns
     left = [c for c in held.numbers if c not in found.values()]
+    if not timed:
+        return "No column holds dates; a history has a row for each date."
     if known["demand"] not in table.columns and left:
         found["demand"] = left[-1]
     if not found:

@@ -1,11 +1,13 @@
-"""Text files as people have them: packed by gzip or not, UTF-8 or the UTF-16 of spreadsheets; anything else is refused
-by what it is. What is read is watched, so that a small packed file cannot fill the memory."""
+"""Text files as people have them: packed by gzip or not, in UTF-8, the UTF-16 of spreadsheets or Windows-1252; anything
+else is refused by what it is. What is read is watched, so that a small packed file cannot fill the memory."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import zlib
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, cast
 
@@ -91,14 +93,46 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def open_text(path: Path) -> IO[str]:
-    """The text of a file, line ends kept. UTF-16 is told by its first two bytes."""
+    """The text of a file, line ends kept. UTF-16 is told by its first two bytes; Windows-1252 is taken where a file is
+    no UTF-8 and no character of it beyond ASCII is."""
     file = open_bytes(path)
     try:
         wide = cast(io.BufferedReader, file).peek(2)[:2] in _UTF16
     except BaseException:
         file.close()
         raise
-    return io.TextIOWrapper(file, encoding="utf-16" if wide else "utf-8-sig", newline="")
+    return io.TextIOWrapper(file, encoding="utf-16" if wide else _encoding(path), newline="")
+
+
+def _encoding(path: Path) -> str:
+    try:
+        known = path.stat()
+        return _encoding_of(path, known.st_mtime_ns, known.st_size)
+    except (DataError, *BROKEN):  # whoever reads it says what is wrong
+        return "utf-8-sig"
+
+
+@lru_cache(maxsize=64)
+def _encoding_of(path: Path, changed: int, size: int) -> str:
+    """UTF-8, or cp1252 where that alone can be meant. A damaged UTF-8 file, which has other characters that are right,
+    stays UTF-8 and is refused where it is damaged."""
+    utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    windows = codecs.getincrementaldecoder("cp1252")()
+    strange = False
+    with open_bytes(path) as file:
+        while True:
+            piece = file.read(_PIECE)
+            if strange or not piece.isascii() or utf8.getstate()[0]:
+                text = utf8.decode(piece, final=not piece)
+                if any(x >= "\x80" and not "\udc80" <= x <= "\udcff" for x in text if not x.isascii()):
+                    return "utf-8-sig"
+                strange = strange or any(not x.isascii() for x in text)
+                try:
+                    windows.decode(piece)
+                except UnicodeDecodeError:
+                    return "utf-8-sig"
+            if not piece:
+                return "cp1252" if strange else "utf-8-sig"
 
 
 def broken(path: Path, error: Exception) -> DataError:

@@ -36,6 +36,7 @@ from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Row
 from ucsearch.records.overrides import recorded_inputs
 from ucsearch.records.reader import AuditReader
+from ucsearch.report.text import aligned
 from ucsearch.rules.answers import as_allowed, guarded
 from ucsearch.scale.segments.reader import SegmentReader
 from ucsearch.task import Task
@@ -273,9 +274,8 @@ def _alternatives(record: dict[str, Any], money: str) -> list[str]:
     for r in ranked[:_SHOWN]:
         note = "<- put forward" if r["index"] == index else ""
         rows.append((r["label"], _figure(r["score"]), _figure(r["upper"]), note))
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
     lines = ["Alternatives, by the most they can score:"]
-    lines += [f"  {a:>{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
+    lines += [f"  {line}" for line in aligned(rows, ">>><")]
     if len(ranked) > _SHOWN:
         lines.append(f"  and {len(ranked) - _SHOWN} more")
     return lines
