@@ -51,10 +51,10 @@ def test_the_plain_engine_answers_while_a_kernel_is_compiled(single: bool, monke
     begun, go_on = threading.Event(), threading.Event()
     made: list[str] = []
 
-    def slow(task: Any, *_: Any) -> None:
+    def slow(task: Any, layout: Any, settings: Any, meanwhile: str) -> None:
         begun.set()
         assert go_on.wait(30.0)
-        made.append(task.name)
+        made.append(f"{task.name}{meanwhile}")
 
     monkeypatch.setattr(engine, "on_disk", lambda *_: False)
     monkeypatch.setattr(engine, "find_kernel", slow)
@@ -76,7 +76,7 @@ def test_the_plain_engine_answers_while_a_kernel_is_compiled(single: bool, monke
     finally:
         go_on.set()
         choose.wait_for_kernels()
-    assert made == ["counted"]
+    assert made == ["counted while plain Python answers"]
 
 
 def test_a_call_that_is_worth_a_kernel_waits_for_it(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,8 @@ from ucsearch.task import Task
 
 __all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked", "engine_for", "wait_for_kernels"]
 
-WORTH_COMPILING = 1_200_000  # edges of 4 us in the plain engine: the five seconds that a kernel takes to compile
+WORTH_COMPILING = 2_000_000  # edges of 4 us in the plain engine: the eight seconds that a kernel takes to compile
+_MEANWHILE = " while plain Python answers"
 # Mean mode: rules once and a spread, so members count little (python -m bench.costs).
 _MEAN_EDGE, _MEMBERS_AN_EDGE = 5, 16
 _CLOSED_STATES = 100  # a layer's, guessed
@@ -102,7 +103,7 @@ def _compile_beside(task: Task, layout: Layout, settings: Settings, name: str) -
         _beside.clear()
     # No daemon: a process that ends waits those seconds, LLVM must not be cut off, and the next process has the kernel.
     _beside[name] = threading.Thread(
-        target=compiled.find_kernel, args=(task, layout, settings), name="ucsearch-compile", daemon=False
+        target=compiled.find_kernel, args=(task, layout, settings, _MEANWHILE), name="ucsearch-compile", daemon=False
     )
     _beside[name].start()
 

@@ -92,25 +92,26 @@ def name_of(task: Task, layout: Layout, settings: Settings) -> str:
     return _slot(task, layout, settings).name or f"{id(task)} {_key(layout, settings)}"
 
 
-def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
-    """Load or compile the kernel; warn once and return None when the task does not compile."""
+def find_kernel(task: Task, layout: Layout, settings: Settings, meanwhile: str = "") -> Kernel | None:
+    """Load or compile the kernel; warn once and return None when the task does not compile. `meanwhile`: what goes on
+    while it is compiled, in words."""
     with LOCK:
         slot = _slot(task, layout, settings)
         if not slot.tried:
             slot.tried = True
             try:
-                slot.loaded = _loaded(task, layout, settings)
+                slot.loaded = _loaded(task, layout, settings, meanwhile)
                 slot.call = _form(task, slot.loaded.call)
             except Exception as error:  # numba raises many kinds; all mean the same here
                 warn_user(_explained(task, error), UncompilableWarning)
         return slot.call
 
 
-def _loaded(task: Task, layout: Layout, settings: Settings) -> kernels.Kernel:
+def _loaded(task: Task, layout: Layout, settings: Settings, meanwhile: str) -> kernels.Kernel:
     def warm(kernel: Kernel) -> None:
         _warm(_form(task, kernel), task, layout, settings)
 
-    what = f"{settings.algorithm} for task {task.name!r}"
+    what = f"{settings.algorithm} for task {task.name!r}{meanwhile}"
     return kernels.load(task, layout, _kind(settings), warm, what)
 
 
