@@ -102,7 +102,7 @@ def test_csv_needs_no_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for name in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, name, None)
     assert sum(decide(tmp_path).outcomes.values()) == 5
-    with pytest.raises(DataError, match=r"out\.parquet: Parquet needs pyarrow: pip install 'ucsearch\[io\]'"):
+    with pytest.raises(DataError, match=r"out\.parquet: Parquet needs pyarrow: pip install pyarrow"):
         decide(tmp_path, out="out.parquet", progress=cutting(0))  # found before any work
 
 

@@ -180,7 +180,7 @@ def test_a_missing_frame_library_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         raise ImportError(name)
 
     monkeypatch.setattr(formatting.importlib, "import_module", refuse)
-    with pytest.raises(InputError, match=r"polars, pandas or pyarrow to be installed. pip install 'ucsearch\[io\]'"):
+    with pytest.raises(InputError, match=r"polars, pandas or pyarrow to be installed. pip install pyarrow"):
         search().frame()
 
 
