@@ -19,6 +19,7 @@ from bench.inventory import Problem, first_windows, make_problem, policies, samp
 from bench.peers_run import PEERS, regret, run_peers
 from bench.timing import in_process, interleaved, startup
 from ucsearch.decision.final_check import final_check
+from ucsearch.engine import PanelPlan
 from ucsearch.engine.compiled.cache import load_kernel
 from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.engine.compiled.engine import find_kernel, run
@@ -30,7 +31,7 @@ SLOW_PEERS = PEERS[ICEM][1]  # windows they are run on
 PLAIN, EXACT = "beam, by score (B 8, k 3)", "exact, certified"
 
 
-def panel(problem: Problem, policy: Any, threads: int, engine: str = "compiled") -> uc.PanelPlan:
+def panel(problem: Problem, policy: Any, threads: int, engine: str = "compiled") -> PanelPlan:
     return uc.search_panel(problem.task, problem.states, problem.trace, policy, threads=threads, engine=engine)
 
 

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from ucsearch.allocation.shared import Shared as Shared
     from ucsearch.certificate.api import certify as certify
     from ucsearch.certificate.api import certify_panel as certify_panel
-    from ucsearch.certificate.certificate import Certificate as Certificate
-    from ucsearch.certificate.certificate import CertifiedPanel as CertifiedPanel
     from ucsearch.certificate.warm import warm as warm
     from ucsearch.check import check_task as check_task
-    from ucsearch.decision.api import Filing as Filing
     from ucsearch.decision.api import decide as decide
     from ucsearch.decision.api import decide_panel as decide_panel
     from ucsearch.decision.decision import Decision as Decision
@@ -33,11 +30,9 @@ if TYPE_CHECKING:
     from ucsearch.decision.gate import Calibration as Calibration
     from ucsearch.decision.gate import Gate as Gate
     from ucsearch.decision.gate import Reason as Reason
-    from ucsearch.decision.view import frame_of as frame_of
     from ucsearch.engine.api import search as search
     from ucsearch.engine.api import search_panel as search_panel
     from ucsearch.engine.average import average_cost as average_cost
-    from ucsearch.engine.panel import PanelPlan as PanelPlan
     from ucsearch.engine.plan import Plan as Plan
     from ucsearch.engine.solve import solve as solve
     from ucsearch.engine.status import Status as Status
@@ -56,9 +51,7 @@ if TYPE_CHECKING:
     from ucsearch.task import Condition as Condition
     from ucsearch.task import Continuation as Continuation
     from ucsearch.task import Task as Task
-    from ucsearch.task import View as View
     from ucsearch.trace import Trace as Trace
-    from ucsearch.trace.trace import join_traces as join_traces
 
     __version__: str
 
@@ -66,21 +59,17 @@ _HOME = {
     "Allocation": "allocation.api",
     "AuditLog": "records.log",
     "Calibration": "decision.gate",
-    "Certificate": "certificate.certificate",
     "CertifiedBeam": "policies",
-    "CertifiedPanel": "certificate.certificate",
     "Condition": "task",
     "ConstrainedBeam": "policies",
     "Continuation": "task",
     "Decision": "decision.decision",
     "DecisionPanel": "decision.decision",
     "Exact": "policies",
-    "Filing": "decision.api",
     "Gate": "decision.gate",
     "InputError": "errors",
     "MCTS": "policies",
     "Outcome": "decision.decision",
-    "PanelPlan": "engine.panel",
     "ParetoBeam": "policies",
     "Plan": "engine.plan",
     "Proof": "options",
@@ -93,7 +82,6 @@ _HOME = {
     "Trace": "trace",
     "UCBeam": "policies",
     "UCSearchError": "errors",
-    "View": "task",
     "allocate": "allocation.api",
     "average_cost": "engine.average",
     "certify": "certificate.api",
@@ -101,8 +89,6 @@ _HOME = {
     "check_task": "check",
     "decide": "decision.api",
     "decide_panel": "decision.api",
-    "frame_of": "decision.view",
-    "join_traces": "trace.trace",
     "search": "engine.api",
     "search_panel": "engine.api",
     "solve": "engine.solve",
@@ -110,8 +96,8 @@ _HOME = {
 }
 
 PACKAGES = (
-    "adapters", "check", "client", "decision", "forecast", "lab", "monitor", "planner", "records", "replay", "scale",
-    "tasks", "verify",
+    "adapters", "certificate", "check", "client", "decision", "engine", "forecast", "lab", "monitor", "planner",
+    "records", "replay", "scale", "tasks", "trace", "verify",
 )  # fmt: skip
 
 __all__ = sorted(_HOME)

@@ -24,6 +24,7 @@ from ucsearch.certificate.members import dual, part
 from ucsearch.certificate.members import weights as members_weights
 from ucsearch.certificate.members.bound import MembersBounds, members_bounds
 from ucsearch.certificate.members.graph import window_graph
+from ucsearch.engine import PanelPlan
 from ucsearch.engine.status import Fault, Status
 from ucsearch.errors import BudgetError, InputError
 from ucsearch.spreads import NUMBERS
@@ -354,7 +355,7 @@ def test_the_way_down_is_the_one_that_is_known() -> None:
 # -------------------------------------------------------------------- the graph, budgets, input
 
 
-def shelf_plan(windows: int = 1, **changes: Any) -> uc.PanelPlan:
+def shelf_plan(windows: int = 1, **changes: Any) -> PanelPlan:
     """Windows of `two`, each with its own stock."""
     case = CASES["two"]
     policy = uc.UCBeam(depth=2, width=1, mode="members", spread="std", risk=0.5, discount=0.5, order="score")
@@ -364,7 +365,7 @@ def shelf_plan(windows: int = 1, **changes: Any) -> uc.PanelPlan:
     return uc.search_panel(task, states, trace, policy, params=changes.pop("params", case.costs), engine="python")
 
 
-def of_plan(plan: uc.PanelPlan, incumbent: Any = None, **options: Any) -> MembersBounds:
+def of_plan(plan: PanelPlan, incumbent: Any = None, **options: Any) -> MembersBounds:
     path = plan.outputs.path if incumbent is None else incumbent
     options = {"engine": "python", "few_plans": 0, **options}
     return members_bounds(plan.task, plan.layout, plan.settings, plan.inputs, path, **options)

@@ -14,6 +14,7 @@ import ucsearch as uc
 from tests.conformance.test_engines import assert_same_bytes, random_panel
 from tests.kit.counts import some
 from tests.kit.templates import TEMPLATES, Cell, MazeParams, clock, maze, pack
+from ucsearch.engine import PanelPlan
 from ucsearch.errors import BudgetError, InputError, TaskError
 from ucsearch.lab.comparators import (
     CEM,
@@ -393,7 +394,7 @@ def test_equal_seeds_repeat_and_other_seeds_do_not(kind: Any) -> None:
     panel = random_panel(rng, "maze", "mean", 300)
     depth, key = min(3, panel["traces"].horizon), key_from(rng)
 
-    def run(seed: int) -> uc.PanelPlan:
+    def run(seed: int) -> PanelPlan:
         return uc.search_panel(**panel, policy=make(kind, depth, 5, seed=seed, risk=0.5), engine="compiled")
 
     assert_same_bytes(run(key), run(key))
@@ -407,7 +408,7 @@ def test_batches_order_and_threads_do_not_matter(kind: Any) -> None:
     demand = TEMPLATES["maze"].outcomes(rng, (100, 3, 4))
     policy = make(kind, 3, 9, risk=0.5)
 
-    def run(pick: np.ndarray, threads: int) -> uc.PanelPlan:
+    def run(pick: np.ndarray, threads: int) -> PanelPlan:
         some = MazeParams(params.wall[pick], params.slope[pick])
         trace = uc.Trace.from_members(demand[pick])
         chosen = [states[i] for i in pick]

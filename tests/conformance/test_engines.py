@@ -14,6 +14,7 @@ import pytest
 import ucsearch as uc
 from tests.kit.counts import some
 from tests.kit.templates import TEMPLATES
+from ucsearch.engine import PanelPlan
 
 SPREADS = ("variance", "std", "downside")
 
@@ -68,7 +69,7 @@ def random_panel(rng: np.random.Generator, name: str, mode: str, count: int) -> 
     return dict(task=task, states=states, traces=trace, params=params, actions=actions)
 
 
-def assert_same_bytes(a: uc.PanelPlan, b: uc.PanelPlan) -> None:
+def assert_same_bytes(a: PanelPlan, b: PanelPlan) -> None:
     for name, x, y in zip(a.outputs._fields, a.outputs, b.outputs, strict=True):
         if x.tobytes() != y.tobytes():
             where = np.argwhere(~((x == y) | ((x != x) & (y != y))))

@@ -23,6 +23,7 @@ import pytest
 import ucsearch as uc
 import ucsearch.lab.comparators
 from tests.kit.templates import TEMPLATES
+from ucsearch.engine import PanelPlan
 from ucsearch.engine.arrays import FSet, ISet
 from ucsearch.engine.compiled import cache, engine, loading
 from ucsearch.engine.compiled.codegen import kernel_text
@@ -253,7 +254,7 @@ def test_both_engines_call_the_same_rules_broken() -> None:
     assert plain.status.tolist()[:6] == [0, 5, 5, 0, 5, 5]
     barrier = threading.Barrier(THREADS)
 
-    def compiled(_: int) -> uc.PanelPlan:
+    def compiled(_: int) -> PanelPlan:
         barrier.wait(timeout=60)
         return uc.search_panel(task, states, trace, POLICY, engine="compiled", threads=2)
 

@@ -10,6 +10,7 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES, Clock
+from ucsearch.certificate import CertifiedPanel
 from ucsearch.engine.plain import run
 from ucsearch.engine.status import Status
 from ucsearch.options import Run
@@ -22,7 +23,7 @@ LAW = uc.Trace.from_members(np.random.default_rng(7).poisson(4.0, (6, 4)).astype
 PLAIN = Run(engine="python")
 
 
-def same(one: uc.CertifiedPanel, other: uc.CertifiedPanel) -> None:
+def same(one: CertifiedPanel, other: CertifiedPanel) -> None:
     for name in ("evidence", "claims"):
         for a, b in zip(getattr(one, name), getattr(other, name), strict=True):
             assert np.asarray(a).tobytes() == np.asarray(b).tobytes()

@@ -13,6 +13,7 @@ import ucsearch as uc
 from tests.planner.kit import FORECAST_HEAD, STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
 from tests.planner.pages_kit import Elements, check_harmless
 from ucsearch.cli.main import app
+from ucsearch.decision import frame_of
 from ucsearch.errors import InputError
 from ucsearch.planner.backtest.page import write_backtest_page
 from ucsearch.planner.backtest.result import BacktestResult, Track
@@ -205,13 +206,13 @@ def test_frames_of_decisions() -> None:
     assert list(frame["action"]) == [found[0].action, found[1].action]
     assert list(frame["label"]) == ["some", "some"]
     assert f"it scores {frame['score'][0]:.6g} over 2 steps" in frame["sentence"][0]
-    several = uc.frame_of([found[0], found[1]], "pandas")
+    several = frame_of([found[0], found[1]], "pandas")
     assert several.equals(frame)
     refused = uc.decide(
         LeadTimeInventory(lead_time=0).task(), LeadTimeInventory(lead_time=0).state(1.0), [[float("nan")]],
         uc.Exact(depth=1), run=uc.Run(engine="python"),
     )  # fmt: skip
-    mixed = uc.frame_of([refused, found[0]], "pandas")
+    mixed = frame_of([refused, found[0]], "pandas")
     assert mixed["reason"][0] == "invalid_trace"
     assert np.isnan(mixed["score"][0])
 

@@ -13,6 +13,7 @@ from tests.kit.counts import some
 from tests.kit.templates import TEMPLATES
 from ucsearch.certificate.members.bound import MembersBounds, members_bounds
 from ucsearch.certificate.members.dual import admissible_weights, score_of
+from ucsearch.engine import PanelPlan
 from ucsearch.spreads import NUMBERS, SPREADS
 
 # ---------------------------------------------------------------- independent arithmetic
@@ -36,7 +37,7 @@ def spread_of(values: np.ndarray, p: np.ndarray, kind: str) -> float:
     return square if kind == "variance" else math.sqrt(square)
 
 
-def brute_force(plan: uc.PanelPlan, w: int, kind: str) -> list[float]:
+def brute_force(plan: PanelPlan, w: int, kind: str) -> list[float]:
     """Best S of every first action by trying all plans; -inf where there is none."""
     task, inputs, s = plan.task, plan.inputs, plan.settings
     p = None
@@ -138,7 +139,7 @@ def test_weights_are_one_without_risk_or_spread() -> None:
 # ---------------------------------------------------------------- bounds against brute force
 
 
-def random_plan(rng: np.random.Generator, name: str, count: int, depth: int, members: int) -> tuple[uc.PanelPlan, str]:
+def random_plan(rng: np.random.Generator, name: str, count: int, depth: int, members: int) -> tuple[PanelPlan, str]:
     """A cheap search in plain Python: it makes the arrays, and its path is an incumbent."""
     template = TEMPLATES[name]
     states, params = template.windows(rng, count)
@@ -163,7 +164,7 @@ def random_plan(rng: np.random.Generator, name: str, count: int, depth: int, mem
     return plan, kind
 
 
-def bounds_of(plan: uc.PanelPlan, **options: Any) -> MembersBounds:
+def bounds_of(plan: PanelPlan, **options: Any) -> MembersBounds:
     incumbent = options.pop("incumbent", plan.outputs.path)
     return members_bounds(plan.task, plan.layout, plan.settings, plan.inputs, incumbent, **options)
 
@@ -256,7 +257,7 @@ parting = uc.Task(
 # ---------------------------------------------------------------- how much the penalties buy
 
 
-def stock_plan(seed: int, windows: int, members: int, depth: int, **settings: Any) -> uc.PanelPlan:
+def stock_plan(seed: int, windows: int, members: int, depth: int, **settings: Any) -> PanelPlan:
     rng = np.random.default_rng(seed)
     states, params = TEMPLATES["stock"].windows(rng, windows)
     trace = uc.Trace.from_members(0.5 * rng.integers(0, 13, (windows, members, depth)))
@@ -287,7 +288,7 @@ def test_penalties_eliminate_most_rivals(kind: str, risk: float, windows: int) -
     assert np.mean(gaps) <= 0.01
 
 
-def tank_plan(seed: int, windows: int, members: int, depth: int) -> uc.PanelPlan:
+def tank_plan(seed: int, windows: int, members: int, depth: int) -> PanelPlan:
     """Terminal value, discount, two-field outcomes."""
     rng = np.random.default_rng(seed)
     states, params = TEMPLATES["tank"].windows(rng, windows)

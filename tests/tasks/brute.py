@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ucsearch as uc
+from ucsearch.task import View
 
 
 def spread_of(values: Sequence[float], kind: str) -> float:
@@ -80,7 +81,7 @@ def reachable(
 
 def table_of(task: uc.Task, members: Any, risk: float, kind: str = "std") -> Any:
     weights = np.full(len(members), 1.0 / len(members))
-    view = uc.View(members, weights, risk, ("variance", "std", "downside").index(kind))
+    view = View(members, weights, risk, ("variance", "std", "downside").index(kind))
     assert task.prepare is not None
     return task.prepare(members.mean(axis=0), task.params, view)
 

@@ -10,6 +10,7 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.errors import InputError
+from ucsearch.trace import join_traces
 
 RNG = np.random.default_rng(4)
 
@@ -22,7 +23,7 @@ def correlation(trace: uc.Trace) -> float:
 def test_opposite_quantities_stay_opposite() -> None:
     price = RNG.normal(30.0, 5.0, (40, 6))
     load = 100.0 - 2.0 * price
-    joined = uc.join_traces(uc.Trace.from_members(price, model="p"), uc.Trace.from_members(load, model="l"))
+    joined = join_traces(uc.Trace.from_members(price, model="p"), uc.Trace.from_members(load, model="l"))
     assert joined.members.shape == (1, 40, 6, 2)
     assert correlation(joined) == pytest.approx(-1.0)
     assert joined.model == "p + l"
@@ -34,10 +35,10 @@ def test_opposite_quantities_stay_opposite() -> None:
 def test_panels_weights_and_more_than_two() -> None:
     a, b, c = (RNG.normal(0.0, 1.0, (3, 5, 4)) for _ in range(3))
     weights = np.array([0.1, 0.3, 0.2, 0.25, 0.15])
-    joined = uc.join_traces(*(uc.Trace.from_members(x, weights) for x in (a, b, c)))
+    joined = join_traces(*(uc.Trace.from_members(x, weights) for x in (a, b, c)))
     straight = uc.Trace.from_members(np.stack([a, b, c], axis=3), weights)
     assert joined.hash == straight.hash
-    both = uc.join_traces(uc.join_traces(*(uc.Trace.from_members(x, weights) for x in (a, b))),
+    both = join_traces(join_traces(*(uc.Trace.from_members(x, weights) for x in (a, b))),
                           uc.Trace.from_members(c, weights))  # fmt: skip
     assert both.hash == joined.hash
 
@@ -45,7 +46,7 @@ def test_panels_weights_and_more_than_two() -> None:
 def test_quantile_forecasts_move_together() -> None:
     price = uc.Trace.from_quantiles([0.1, 0.5, 0.9], [[1.0, 2.0, 3.0]] * 2)
     load = uc.Trace.from_mean([5.0, 6.0], [1.0, 1.0])
-    joined = uc.join_traces(price, load)
+    joined = join_traces(price, load)
     assert joined.coupling == "comonotone"
     assert correlation(joined) > 0.9
 
@@ -65,4 +66,4 @@ def test_what_cannot_be_paired_is_refused(tmp_path: Path) -> None:
     ]
     for traces, message in cases:
         with pytest.raises(InputError, match=message):
-            uc.join_traces(*traces)  # type: ignore[arg-type]
+            join_traces(*traces)  # type: ignore[arg-type]

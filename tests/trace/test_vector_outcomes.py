@@ -13,6 +13,7 @@ from ucsearch.errors import InputError
 from ucsearch.forecast.base import forecast_paths, pair_paths
 from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import series_stream
+from ucsearch.trace import join_traces
 
 RNG = np.random.default_rng(8)
 MEAN, STD = RNG.normal(30.0, 5.0, (4, 2)), RNG.uniform(1.0, 3.0, (4, 2))
@@ -53,7 +54,7 @@ METERED = uc.Task(
 def test_means_are_as_two_traces_joined(panel: bool) -> None:
     mean, std = (np.stack([x, x + 1.0]) if panel else x for x in (MEAN, STD))
     made = uc.Trace.from_mean(mean, std, fields=2)
-    joined = uc.join_traces(*(uc.Trace.from_mean(mean[..., f], std[..., f]) for f in range(2)))
+    joined = join_traces(*(uc.Trace.from_mean(mean[..., f], std[..., f]) for f in range(2)))
     assert made.members.tobytes() == joined.members.tobytes()
     assert made.members.shape == (1 + panel, 9, 4, 2)
     assert made.coupling == joined.coupling == "comonotone"
@@ -78,7 +79,7 @@ def test_quantiles_are_as_two_traces_joined(panel: bool) -> None:
     table = np.stack([table, table + 1.0]) if panel else table
     levels = [0.1, 0.3, 0.5, 0.7, 0.9]
     made = uc.Trace.from_quantiles(levels, table, fields=2)
-    joined = uc.join_traces(*(uc.Trace.from_quantiles(levels, table[..., f]) for f in range(2)))
+    joined = join_traces(*(uc.Trace.from_quantiles(levels, table[..., f]) for f in range(2)))
     assert made.members.tobytes() == joined.members.tobytes()
     table[..., 1, 3, 1] = 9.0
     with pytest.raises(InputError, match=r"at least 9\.0") as caught:

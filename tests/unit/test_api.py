@@ -26,6 +26,7 @@ from tests.kit.templates import (
     Tank,
     TankParams,
 )
+from ucsearch.engine import PanelPlan
 from ucsearch.engine.arrays import Outputs, one_window
 from ucsearch.errors import InputError, TaskError
 from ucsearch.records import decision_record
@@ -384,11 +385,11 @@ STATES = [Charge(float(c), 0.0) for c in range(COUNT)]
 MANY = np.random.default_rng(1).normal(40, 15, (COUNT, 3, 6))
 
 
-def same(a: uc.PanelPlan, b: uc.PanelPlan) -> bool:
+def same(a: PanelPlan, b: PanelPlan) -> bool:
     return all(x.tobytes() == y.tobytes() for x, y in zip(a.outputs, b.outputs, strict=True))
 
 
-def panel(**changes: Any) -> uc.PanelPlan:
+def panel(**changes: Any) -> PanelPlan:
     basic: dict[str, Any] = {
         "task": BATTERY, "states": STATES, "traces": MANY, "policy": POLICY, "engine": "python", "keep_paths": True
     }  # fmt: skip

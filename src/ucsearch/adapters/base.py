@@ -397,7 +397,7 @@ def _some(names: Sequence[str], limit: int = 8) -> str:
 def join_trace_sets(*sets: TraceSet) -> TraceSet:
     """One set whose outcomes have the fields of all, in order; windows belong together by id, cutoff and first step.
 
-    Member j of a window stays with member j of the others, as `uc.join_traces` has it: paths that were drawn together
+    Member j of a window stays with member j of the others, as `join_traces` has it: paths that were drawn together
     stay together, comonotone members move together, independent ones stay independent.
     """
     if not sets:

@@ -9,4 +9,4 @@ from __future__ import annotations
 
 from ucsearch.trace.trace import Coupling, Method, Trace, _restored, join_traces
 
-__all__ = ["Coupling", "Method", "Trace", "_restored", "join_traces"]
+__all__ = ["Coupling", "Method", "Trace", "join_traces"]
