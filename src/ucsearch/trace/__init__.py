@@ -7,6 +7,6 @@ which they were handed over.
 
 from __future__ import annotations
 
-from ucsearch.trace.trace import Coupling, Method, Trace, _restored, join_traces
+from ucsearch.trace.trace import Coupling, Method, Trace, join_traces
 
 __all__ = ["Coupling", "Method", "Trace", "join_traces"]
