@@ -20,10 +20,10 @@ from bench.peers_run import PEERS, regret, run_peers
 from bench.timing import in_process, interleaved, startup
 from ucsearch.decision.final_check import final_check
 from ucsearch.engine import PanelPlan
-from ucsearch.engine.compiled.cache import load_kernel
-from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.engine.compiled.engine import find_kernel, run
-from ucsearch.engine.compiled.split import WAYS
+from ucsearch.engine.kernels import beam
+from ucsearch.engine.kernels import rules as asked
+from ucsearch.engine.kernels.jit import Numba
 
 OUT = Path(__file__).parent / "out"
 ICEM, PYTORCH_MPPI = "pytorch-icem 256 x 5", "pytorch-mppi 1024 x 5"
@@ -123,10 +123,9 @@ def bounds_checks() -> float:
     problem, policy = make_problem(2000, 6), policies(6)[PLAIN]
     plan = uc.search_panel(problem.task, problem.states, problem.trace, policy, threads=1, engine="compiled")
     s = plan.settings
-    text = kernel_text(problem.task, plan.layout, s.mode, s.algorithm, s.use_bound)
-    bare: Any = find_kernel(problem.task, plan.layout, s)
-    checked = load_kernel(text.replace("@uc_own\n", "@uc_user\n"), WAYS)
-    kernels = {"checked": getattr(checked, bare.py_func.__name__), "bare": bare}
+    rules, shape = asked.build(problem.task, plan.layout, s.mode, s.use_bound, Numba(unchecked=True))
+    bare = beam.build(rules, shape, Numba())
+    kernels = {"checked": find_kernel(problem.task, plan.layout, s), "bare": bare}
 
     def job(kernel: Any) -> None:
         run(kernel, s, plan.inputs, plan.outputs, lambda w: None)

@@ -17,6 +17,7 @@ Numba's own cache is not used as it is, since it can hand out code that is not t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import logging
@@ -95,6 +96,8 @@ class OnDisk(NullCache):
                 return files.load_overload(sig, target_context)
         except Exception as error:  # damaged: it is compiled again, and written over
             _log.debug("machine code of %s is not read: %r", self._name, error)
+            with contextlib.suppress(OSError), file_lock(files.folder, FOLDER):
+                files.flush()  # a damaged index would take nothing new
             return None
 
     def save_overload(self, sig: Any, cres: Any) -> None:

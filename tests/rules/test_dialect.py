@@ -233,6 +233,32 @@ ADVERSARIES = [
     "n = 0\nwhile n < 3 and s.x > n:\n    n += 1\nelse:\n    n = n + 10\nreturn n - a",
     "total = 0.0\nfor i in range(10):\n    if i == 3:\n        continue\n    if i > p.n + 3:\n        break\n"
     "    total += i / 3\nreturn total + a",
+    # NumPy and containers, in which a kernel has other numbers, another order or no exception
+    "float(np.left_shift(math.floor(s.x), 70))", "float(np.right_shift(math.floor(s.x), 70))",
+    "float(np.power(math.floor(s.x), 41))", "float(np.argsort(np.array([s.x, 1.0]))[0])",
+    "float(np.array([s.x, 1.0]).argsort()[0])", "float(np.array([s.x, 1.0]).flat[1])",
+    "float(np.linalg.norm(np.array([s.x, 1.0])))", "float(np.quantile(np.array([s.x, 1.0]), 0.3))",
+    "float(np.histogram(np.array([s.x, 1.0]), 3)[0][0])", "float((np.arange(3) ** 2)[1] * s.x)",
+    "float((np.array([s.x]) // 0.1)[0])", "float(len({s.x, 1.0}))", "{1.0: s.x}.get(a, y)",
+    "~(s.x > 1.0) + 0.5", "1.0 if [s.x] == [1.0] else 2.0", "[s.x, 1.0].index(1.0) + 0.5", "sorted([s.x, 1.0])[0]",
+    "1.0 if s.x * 1e308 * 10 - s.x * 1e308 * 10 in (1.0, s.x) else 2.0",
+    "1.0 if (s.x, s.x * 1e308 * 10 - s.x * 1e308 * 10) < (s.x, 1.0) else 2.0",
+    "1.0 if (math.floor(s.x) + 4503599627370496 * 2, s.x) == (9007199254740992.0, s.x) else 2.0",
+    "1.0 if s.x in (1, 2, 3) else 2.0", "1.0 if (s.x, 1) == (2.0, 1) else 2.0", "1.0 if s.x is not None else 2.0",
+    "1.0 if (s.x > 1.0) is True else 2.0",
+    "if s.x > 0.0:\n    table = np.zeros(2)\ntable[1] = a\nreturn float(table[1])",
+    *(f"float(np.{name}(s.x))" for name in (
+        "abs", "fabs", "floor", "ceil", "trunc", "rint", "round", "sqrt", "square", "negative", "sign", "isfinite",
+        "isnan", "isinf", "signbit", "deg2rad", "rad2deg", "reciprocal", "logical_not",
+    )),
+    *(f"float(np.{name}(s.x, y))" for name in (
+        "add", "subtract", "multiply", "divide", "minimum", "maximum", "fmin", "fmax", "fmod", "copysign", "nextafter",
+        "greater", "less_equal", "equal", "not_equal", "logical_and", "logical_xor",
+    )),
+    *(f"float(np.{name}(np.array([s.x, y, a]))[0])" for name in ("sort", "cumsum", "cumprod", "diff", "flip", "copy")),
+    *(f"float(np.{name}(np.array([s.x, y, a])))" for name in ("prod", "min", "max", "argmin", "argmax", "any", "all")),
+    "float(np.where(s.x > y, s.x, y))", "float(np.clip(s.x, -1.0, 2.0))", "float(np.dot(np.array([s.x, y]), GRID[0]))",
+    "float(np.interp(s.x, np.array([0.0, 1.0]), np.array([y, a])))", "float(np.array([s.x, y])[np.array([1, 0])][0])",
 ]  # fmt: skip
 
 
@@ -515,6 +541,44 @@ def test_a_rival_that_python_cannot_value_stops_the_window() -> None:
 
 
 # ------------------------------------------------------------------------------------------------- roles and kinds
+
+
+def in_a_branch(s: Any, a: float) -> float:
+    if a < 1.0 or s.x > 1.0:
+        worth = 1.0 - 2.0 * a
+    return worth
+
+
+def by_a_search(s: Any, a: float) -> float:
+    for y in (a, 2.0 * a, 3.0 * a):
+        if y > s.x:
+            best = y
+            break
+    return best
+
+
+class Named(NamedTuple):
+    kind: float
+    x: float
+
+
+def test_a_rival_without_a_value_is_not_beaten() -> None:
+    """Python raises where a machine would go on with a zero."""
+    task = uc.Task(
+        name="names", state=Named, actions=[0.0, 1.0], feasible=lambda s, a, p: True, step=lambda s, a, y, p: s,
+        reward=lambda s, a, y, p: in_a_branch(s, a) if s.kind == 0.0 else by_a_search(s, a), fallback=lambda s, p: 0.0,
+    )  # fmt: skip
+    states = np.array([(k, x) for k in (0.0, 1.0) for x in (-2.0, 0.0, 0.5, 1.0, 3.0)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncompilableWarning)
+        panels = [
+            uc.decide_panel(task, states, np.ones((len(states), 1, 1)), uc.Exact(depth=1), run=uc.Run(engine=engine))
+            for engine in ("compiled", "python")
+        ]
+    fast, plain = ([(d.outcome, d.action, d.reason) for d in panel] for panel in panels)
+    assert fast == plain
+    assert (uc.Outcome.FALLBACK, 0.0, uc.Reason.TASK_ERROR) in fast
+    assert any(outcome is uc.Outcome.RELEASED for outcome, _, _ in fast)
 
 
 def test_every_rule_that_kernels_ask_is_read_and_no_other() -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
-import ucsearch as uc
-from ucsearch.engine.compiled.codegen import kernel_text
-from ucsearch.policies import resolve
 from ucsearch.task import View
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.inventory.bound import fill, room
@@ -49,23 +45,3 @@ def test_room_that_is_used_again_holds_the_table_of_prepare(members: int, spread
                         state = task.state(on_hand, (2.0,) * max(1, inventory.lead_time), 3.0)
                         wanted = task.bound(state, h, expected, p)  # type: ignore[misc]
                         assert task.bound(state, h, table, p) == wanted  # type: ignore[misc]
-
-
-def text_of(task: uc.Task) -> str:
-    trace = uc.Trace.from_members([[1.0, 2.0], [3.0, 4.0]])
-    settings = resolve(uc.Exact(depth=2, risk=0.2), task, trace, len(task.actions))
-    layout = task.layout(task.state(1.0, (2.0,), 3.0))
-    return kernel_text(task, layout, settings.mode, settings.algorithm, settings.use_bound)
-
-
-def test_only_tasks_that_are_ours_throughout_go_unchecked() -> None:
-    ours = LeadTimeInventory(lead_time=1).task()
-    assert "ROOM = 0\n" not in text_of(ours)
-    assert "@uc_user\n" not in text_of(ours)
-
-    def reward(s: Any, a: float, y: float, p: Any) -> float:
-        return -a
-
-    mixed = text_of(dataclasses.replace(ours, reward=reward))
-    assert "ROOM = 0\n" in mixed
-    assert "@uc_own\n" not in mixed

@@ -20,8 +20,7 @@ import pytest
 import ucsearch as uc
 from ucsearch import sources
 from ucsearch.engine import api as api  # registers the algorithms
-from ucsearch.engine.compiled.codegen import kernel_text
-from ucsearch.policies import MODES
+from ucsearch.engine.simulate import Simulator
 from ucsearch.signatures import parsed
 from ucsearch.sources import Bundle, Unsourced, captured, describe_functions, plain_function
 
@@ -173,10 +172,10 @@ def test_a_user_s_constants_cannot_be_mistaken_for_the_kernel_s() -> None:
         name="one", state=One, actions=[0.0, 1.0], feasible=one_feasible, step=one_step, reward=one_reward,
         fallback=one_fallback,
     )  # fmt: skip
-    text = kernel_text(task, task.layout(One(0.0)), MODES["mean"], "beam", False)
-    space: dict[str, Any] = {"__name__": "kernel"}
-    exec(compile(text.replace("cache=True", "cache=False"), "<kernel>", "exec"), space)
-    assert space["uc_reward"].py_func(One(0.0), 2.0, 0.0, None) == one_reward(One(0.0), 2.0, 0.0, None)
+    simulator = Simulator(task, task.layout(One(0.0)), engine="compiled")
+    assert simulator.engine == "compiled"
+    step = simulator.advance(np.array([[0.0]]), np.array([1]), np.array([[0.0]]))
+    assert step.rewards.tolist() == [one_reward(One(0.0), 1.0, 0.0, None)]
 
 
 # -------------------------------------------------------------------- digests

@@ -1,8 +1,4 @@
-"""Write the text of one kernel module: the user's functions, then a prelude that fits them, then the templates.
-
-The text is complete: it imports nothing of ucsearch, and its SHA-256 names it, so a change of task, captured constant,
-template or layout is another module and a cache can never serve the wrong one.
-"""
+"""Write the text of a kernel for the GPU: the user's functions, then a prelude that fits them, then the templates."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from ucsearch.engine.compiled.head import HEAD, TAIL
 from ucsearch.engine.compiled.spelled import GROUPS, ROOM, spell_out
 from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.instead import Fill
@@ -22,14 +17,13 @@ from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 from ucsearch.rules.dialect import refuse
 from ucsearch.signatures import TIMED
-from ucsearch.sources import Bundle, Unsourced, captured, plain_function
+from ucsearch.sources import Bundle, plain_function
 from ucsearch.spreads import kernel_text as kernel_spreads
 from ucsearch.task import Task
 
-__all__ = ["kernel_body", "kernel_namespace", "kernel_text", "template_text"]
+__all__ = ["kernel_body", "template_text"]
 
 _TASKS = "ucsearch.tasks."  # modules whose functions are ours
-_DRIVEN = ("beam", "exact", "mcts")
 _ROLES = ("feasible", "step", "reward", "terminal", "allowed_end", "prepare", "bound")
 
 
@@ -42,18 +36,13 @@ def _core() -> str:
     return "\n\n".join(map(_part, ("asked.py", "core.py", "ending.py")))
 
 
-def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
-    """The whole module for on-disk caching. Raises `Unsourced` when a function cannot be written out."""
-    body = kernel_body(task, layout, mode, algorithm, use_bound)
-    return HEAD.format(cache=True) + body + _tail(algorithm)
-
-
 def kernel_body(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool, *, fills: bool = True) -> str:
-    """The module below its head, which says what the decorators mean. Functions of the library are marked as such where
-    a task has no others: what a user wrote could hand them anything. `fills`: tables may be written into room that the
+    """The module below what says what the decorators mean. Functions of the library are marked as such where
+    a task has no others: what a user wrote could hand them anything. Raises `Unsourced` when a function cannot be
+    written out. `fills`: tables may be written into room that the
     kernel has."""
-    bundle = Bundle(wrap=_wrap(algorithm))
-    used = _used(task, layout, use_bound, algorithm)
+    bundle = Bundle(wrap="uc_user")
+    used = _used(task, layout, use_bound)
     names = {role: bundle.add(plain_function(f), f"user_{role}") for role, f in used.items()}
     kinds = {
         "state": bundle.add(layout.kind, "UserState"),
@@ -74,66 +63,15 @@ def _is_ours(function: types.FunctionType) -> bool:
     return module is not None and vars(module).get(function.__qualname__) is function
 
 
-def _tail(algorithm: str) -> str:
-    return TAIL.format(algorithm=algorithm) if algorithm in _DRIVEN else ""
-
-
-def kernel_namespace(
-    task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool, given: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """The same kernel in memory, from the function objects themselves (no source, no caching)."""
-    space: dict[str, Any] = {"__name__": "ucsearch_kernel_in_memory", "uc_given": given}
-    exec(compile(HEAD.format(cache=False), "<ucsearch kernel head>", "exec"), space)
-    done: dict[int, Any] = {}
-    names = {}
-    for role, function in _used(task, layout, use_bound, algorithm).items():
-        names[role] = f"user_{role}"
-        space[names[role]] = _jitted(plain_function(function), space[_wrap(algorithm)], done)
-    kinds = {"state": "UserState", "params": "UserParams", "outcome": "UserOutcome"}
-    space["UserState"], space["UserOutcome"], space["UserParams"] = layout.kind, task.outcome, type(task.params)
-    text = _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode) + _tail(algorithm)
-    exec(compile(text, f"<ucsearch kernel of {task.name}>", "exec"), space)
-    return space
-
-
-def _wrap(algorithm: str) -> str:
-    """Closed mode calls each of the user's functions in one place, millions of times: there they are pasted in."""
-    return "uc_user_inline" if algorithm in ("closed", "graph") else "uc_user"
-
-
-def _used(task: Task, layout: Layout, use_bound: bool, algorithm: str) -> dict[str, Callable[..., Any]]:
+def _used(task: Task, layout: Layout, use_bound: bool) -> dict[str, Callable[..., Any]]:
     roles = _ROLES if use_bound else _ROLES[:-2]
     found = {role: getattr(task, role) for role in roles if getattr(task, role) is not None}
     if "bound" in found:
         found["bound"] = task.bound
-    if algorithm == "graph":
-        found |= {f"use_{j}": task.uses[name] for j, name in enumerate(sorted(task.uses))}
     for i, item in enumerate(task.followed):
         found[f"continuation_{i}"] = item.policy
-    refuse(task, layout, (*(role for role in found if role != "prepare"), *(f"use:{name}" for name in task.uses)))
+    refuse(task, layout, tuple(role for role in found if role != "prepare"))
     return found
-
-
-def _jitted(function: types.FunctionType, inner: Callable[..., Any], done: dict[int, Any]) -> Any:
-    """Compile a function object whose helpers are plain functions too (numba wants those compiled)."""
-    if id(function) in done:
-        return done[id(function)]
-    space = dict(function.__globals__)
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    for name, value in captured(function).items():
-        value = getattr(value, "py_func", value)
-        if not isinstance(value, types.FunctionType):
-            continue
-        if value is function:
-            raise Unsourced(f"{function.__name__} calls itself")
-        ready = _jitted(value, inner, done)
-        if name in cells:
-            cells[name] = types.CellType(ready)
-        else:
-            space[name] = ready
-    closure = tuple(cells[name] for name in function.__code__.co_freevars) or None
-    done[id(function)] = inner(types.FunctionType(function.__code__, space, function.__name__, None, closure))
-    return done[id(function)]
 
 
 def _body(algorithm: str, mode: int) -> str:
@@ -174,7 +112,6 @@ def _prelude(
         *_outcomes(task, kinds["outcome"], scores),
         *_hooks(task, names, bounded, members),
         *_continuation(names, grid if members else [], task),
-        *_uses(names, timed),
     ]
     return "\n".join(lines) + "\n\n"
 
@@ -353,14 +290,6 @@ def _on_state(name: str, more: str, user: str, task: Task) -> list[str]:
     if not task.timed:
         return [f"{name} = {user}"]
     return _function(f"{name}(s, {more})", f"return {user}(s[0], {more})")
-
-
-def _uses(names: dict[str, str], timed: bool) -> list[str]:
-    """`uc_use(j, s, a, p)`: what an action uses of the task's j-th use, by name; only the graph kernel asks."""
-    found = [name for role, name in names.items() if role.startswith("use_")]
-    state = "s[0]" if timed else "s"
-    body = [x for j, f in enumerate(found) for x in (f"if j == {j}:", f"    return float({f}({state}, a, p))")]
-    return _function("uc_use(j, s, a, p)", *body, "return np.nan") if found else []
 
 
 def _continuation(names: dict[str, str], grid: list[tuple[int, tuple[float, ...]]], task: Task) -> list[str]:
