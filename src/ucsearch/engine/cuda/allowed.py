@@ -63,6 +63,8 @@ def refuse(tree: ast.Module, wraps: tuple[str, ...]) -> None:
 
 def _found(function: ast.FunctionDef, imports: dict[str, tuple[str, str]], own: set[str]) -> Iterator[str]:
     for node in ast.walk(function):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) and _is_whole(node.right):
+            continue  # whole numbers are divided alike
         if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OPERATORS:
             yield f"the operator {_OPERATORS[type(node.op)]}"
         if isinstance(node, ast.Try):
@@ -84,6 +86,10 @@ def _found(function: ast.FunctionDef, imports: dict[str, tuple[str, str]], own: 
                 yield f"{name}() of another type than float64 or int64"
         elif module and name not in _FUNCTIONS:
             yield f"{module}.{name}()"
+
+
+def _is_whole(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
 
 
 def _dtype(node: ast.expr) -> str:
