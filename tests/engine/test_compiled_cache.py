@@ -469,7 +469,7 @@ def test_scipy_is_imported_by_who_multiplies_matrices() -> None:
     pytest.importorskip("scipy")
     code = """
 import sys
-from ucsearch.engine.compiled.loading import spare_scipy
+from ucsearch.engine.numba_tricks import spare_scipy
 spare_scipy()
 import numba.np.arraymath as arraymath
 from numba.np.linalg import ensure_blas

@@ -166,29 +166,6 @@ def test_throw_away_tasks_leave_nothing_behind() -> None:
     assert sum(ref() is not None for ref in refs) == 0
 
 
-@pytest.mark.usefixtures("folder")
-def test_a_changed_constant_is_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-
-    def pretend(task: Any, layout: Any, kind: Any, warm: Any, what: str) -> Any:
-        made.append(kernels.name_of(task, layout, kind))
-        return kernels.Kernel(lambda *arguments: None)
-
-    monkeypatch.setattr(kernels, "load", pretend)
-    task = task_of()
-    layout, settings = task.layout(S(0.0)), settings_of(task)
-    first = kernel_of(task)
-    assert engine.ready_kernel(task, layout, settings) is first
-    monkeypatch.setitem(globals(), "RATE", 3.5)
-    assert engine.ready_kernel(task, layout, settings) is None
-    assert kernel_of(task) is not first
-    assert len(set(made)) == 2
-    TARIFF[0] = 9.0
-    assert engine.ready_kernel(task, layout, settings) is None
-    TARIFF[0] = 1.0
-    assert kernel_of(task) is not None
-
-
 def test_a_planted_module_is_not_run(folder: Path) -> None:
     """The import system would take a .pyc that fits the file's time and size."""
     import importlib.util

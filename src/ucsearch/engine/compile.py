@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.cachedir import cache_dir, file_lock
-from ucsearch.engine.compiled.loading import LOCK, said, spare_scipy, uncollected
+from ucsearch.engine.compiled.loading import LOCK, said, uncollected
 from ucsearch.engine.kernels import rules
 from ucsearch.engine.kernels.jit import Numba, Plain
 from ucsearch.layout import Layout
@@ -100,7 +100,6 @@ def _made(
 ) -> Kernel:
     import ucsearch.jit as disk  # names of what is compiled are this process' own from here on
 
-    spare_scipy()
     entry: Any = _built(task, layout, kind, Numba(whole, kind.pasted))
     if folder is not None and hasattr(entry, "py_func"):  # else NUMBA_DISABLE_JIT is set
         entry._cache = disk.OnDisk(lambda: disk.Files(entry.py_func, folder, _file(name), name), name)

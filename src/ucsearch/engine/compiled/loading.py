@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib.util
 import logging
 import sys
 import threading
 import time
 from collections.abc import Iterator
 
-__all__ = ["LOCK", "said", "spare_scipy", "uncollected"]
+__all__ = ["LOCK", "said", "uncollected"]
 
 LOCK = threading.RLock()  # numba compiles one function at a time anyway; a half-made kernel is never seen
 _log = logging.getLogger("ucsearch")
@@ -34,30 +33,6 @@ def uncollected() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()  # all are old now: the next collection of new ones does not look through them
             gc.enable()
-
-
-def spare_scipy() -> None:
-    """numba imports scipy.linalg (a fifth of a first decision) to see whether it could multiply matrices. That scipy is
-    there is enough to know: a function that does multiply imports it then."""
-    if "numba.np.arraymath" in sys.modules or "scipy.linalg" in sys.modules:
-        return
-    try:
-        import numba.np.linalg as linalg
-
-        asked = linalg.ensure_blas
-
-        def is_there() -> None:
-            if importlib.util.find_spec("scipy") is None:
-                raise ImportError("no scipy")
-
-        linalg.ensure_blas = is_there
-        try:
-            import numba.np.arraymath as arraymath
-        finally:
-            linalg.ensure_blas = asked
-        vars(arraymath)["ensure_blas"] = asked
-    except (ImportError, AttributeError) as error:  # another numba: then it asks as it likes
-        _log.debug("numba is left to import scipy: %r", error)
 
 
 @contextlib.contextmanager
