@@ -1,14 +1,13 @@
 """Read a user's functions as text that stands alone: their source, their helpers, their captured constants.
 
-The text feeds two things: the compiled engine's generated module and the task's source hash. Formatting, comments,
-docstrings and annotations do not count; a changed constant in a closure or module does.
+The text feeds the generated modules of kernels. Formatting, comments, docstrings and annotations do not count; a
+changed constant in a closure or module does.
 """
 
 from __future__ import annotations
 
 import ast
 import dis
-import hashlib
 import inspect
 import math
 import textwrap
@@ -22,7 +21,7 @@ import numpy as np
 from ucsearch.layout import is_named_tuple_type
 from ucsearch.signatures import parsed
 
-__all__ = ["Bundle", "Unsourced", "captured", "definition_text", "describe_functions", "plain_function"]
+__all__ = ["Bundle", "Unsourced", "captured", "plain_function"]
 
 _MAX_ARRAY = 4096  # a larger captured array belongs in params or in the outcomes
 _BUILTINS = vars(__import__("builtins"))
@@ -145,100 +144,6 @@ class Bundle:
         return unique
 
 
-def describe_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, str]:
-    """Role to a digest of its standalone text, or of its bytecode when it has no source."""
-    out: dict[str, str] = {}
-    for role, function in functions.items():
-        try:
-            out[role] = _text_digest(plain_function(function))
-        except Unsourced:
-            out[role] = "code:" + hashlib.sha256(_code_text(function).encode()).hexdigest()
-    return out
-
-
-# Digests already made, each with every function that was read, its code, and what it captured then. Tasks that differ
-# in their parameters only share functions, and reading sources is slow.
-_KEPT: dict[types.FunctionType, tuple[str, list[tuple[types.FunctionType, types.CodeType, dict[str, Any]]]]] = {}
-_MOST_KEPT = 512
-_MISSING = object()  # for a builtin, until somebody defines a global of its name
-
-
-def _text_digest(function: types.FunctionType) -> str:
-    kept = _KEPT.get(function)
-    if kept is not None and all(_unchanged(*read) for read in kept[1]):
-        return kept[0]
-    bundle = Bundle()
-    bundle.add(function, "function")
-    made = "text:" + hashlib.sha256(bundle.text.encode()).hexdigest()
-    reads = [
-        (f, f.__code__, {**dict.fromkeys(_global_names(f.__code__), _MISSING), **captured(f)}) for f in bundle.functions
-    ]
-    try:
-        hash(tuple(value for _, _, held in reads for value in held.values()))
-    except TypeError:
-        return made  # an array, say, whose values may change in place
-    if len(_KEPT) >= _MOST_KEPT:
-        _KEPT.clear()
-    _KEPT[function] = (made, reads)
-    return made
-
-
-def _unchanged(function: types.FunctionType, code: types.CodeType, held: dict[str, Any]) -> bool:
-    """Whether the function has the same code and captures the same objects as when it was read."""
-    if function.__code__ is not code:
-        return False
-    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    for name, value in held.items():
-        if name in cells:
-            try:
-                now = cells[name].cell_contents
-            except ValueError:
-                return False
-        else:
-            now = function.__globals__.get(name, _MISSING)
-        if now is not value:
-            return False
-    return True
-
-
-def _code_text(function: Callable[..., Any], seen: tuple[int, ...] = ()) -> str:
-    """Bytecode and captured values, helpers included, without addresses."""
-    plain = getattr(function, "py_func", function)
-    code = getattr(plain, "__code__", None)
-    if code is None:
-        return getattr(function, "__qualname__", type(function).__qualname__)
-    if id(plain) in seen:
-        return "itself"
-    try:
-        held = captured(plain_function(function))
-    except Unsourced:
-        held = {}
-    seen = (*seen, id(plain))
-    return repr((_shape(code), {k: _describe(v, code, seen) for k, v in held.items()}))
-
-
-def _describe(value: Any, code: types.CodeType, seen: tuple[int, ...]) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
-    if isinstance(value, types.ModuleType):
-        read = [n for n in code.co_names if isinstance(getattr(value, n, None), int | float | str | tuple)]
-        return f"module {value.__name__} " + repr({n: getattr(value, n) for n in read})
-    if is_named_tuple_type(value):
-        return f"{value.__name__}{value._fields}"
-    if callable(value):
-        return _code_text(value, seen)
-    return repr(value)
-
-
-def definition_text(function: types.FunctionType) -> str:
-    """The function's own text in normal form: no name, decorators, defaults, annotations, docstring or comments."""
-    node = _read(_bare(function, decorated=True))
-    node.name = "function"
-    node.args.defaults = []
-    node.args.kw_defaults = [None for _ in node.args.kw_defaults]
-    return ast.unparse(ast.fix_missing_locations(node))
-
-
 def _definition(function: types.FunctionType) -> str:
     """The function's own text, for one that stands alone."""
     text = _bare(function)
@@ -273,7 +178,7 @@ def _source(function: types.FunctionType) -> str:
     kept = _BLOCKS.get(found.__code__)
     if kept is not None and kept[0] is lines:
         return kept[1]
-    if len(_BLOCKS) >= 2 * _MOST_KEPT:
+    if len(_BLOCKS) >= 1024:
         _BLOCKS.clear()
     source = textwrap.dedent("".join(inspect.getblock(lines[first:])))
     _BLOCKS[found.__code__] = lines, source

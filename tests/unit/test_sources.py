@@ -7,7 +7,6 @@ import importlib.util
 import linecache
 import math
 import sys
-import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,11 +17,10 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch import sources
 from ucsearch.engine import api as api  # registers the algorithms
 from ucsearch.engine.simulate import Simulator
 from ucsearch.signatures import parsed
-from ucsearch.sources import Bundle, Unsourced, captured, describe_functions, plain_function
+from ucsearch.sources import Bundle, Unsourced, captured, plain_function
 
 RATE = 2.5
 TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -49,10 +47,6 @@ def standalone(function: Callable[..., Any]) -> Callable[..., Any]:
     exec(compile(bundle.text, "<standalone>", "exec"), space)
     made: Callable[..., Any] = space[name]
     return made
-
-
-def digest(function: Callable[..., Any]) -> str:
-    return describe_functions({"f": function})["f"]
 
 
 # -------------------------------------------------------------------- the text computes the same
@@ -178,35 +172,7 @@ def test_a_user_s_constants_cannot_be_mistaken_for_the_kernel_s() -> None:
     assert step.rewards.tolist() == [one_reward(One(0.0), 1.0, 0.0, None)]
 
 
-# -------------------------------------------------------------------- digests
-
-
-def test_formatting_comments_docstrings_and_annotations_do_not_count(tmp_path: Path) -> None:
-    one = load(tmp_path, "one", "def f(s, a):\n    return s + a * 2.0\n")
-    two = load(
-        tmp_path,
-        "two",
-        'def f(s: float, a: float) -> float:\n    """Says."""\n\n    return (s\n        + a * 2.0)  # so\n',
-    )
-    three = load(tmp_path, "three", "def f(s, a):\n    return s + a * 3.0\n")
-    assert digest(one) == digest(two)
-    assert digest(one) != digest(three)
-
-
-def test_a_changed_constant_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = digest(constants), digest(with_helper), digest(arrays)
-    monkeypatch.setitem(globals(), "RATE", 2.75)
-    changed = TABLE.copy()
-    changed[0, 0] += 1e-12
-    monkeypatch.setitem(globals(), "TABLE", changed)
-    after = digest(constants), digest(with_helper), digest(arrays)
-    assert all(x != y for x, y in zip(before, after, strict=True))
-
-
-def test_a_changed_helper_counts(tmp_path: Path) -> None:
-    texts = [f"def g(x):\n    return x + {k}\n\ndef f(a):\n    return g(a)\n" for k in (1.0, 2.0)]
-    one, two = (load(tmp_path, f"helped_{i}", text) for i, text in enumerate(texts))
-    assert digest(one) != digest(two)
+# -------------------------------------------------------------------- what cannot be written out
 
 
 def sourceless(text: str) -> Callable[..., Any]:
@@ -214,43 +180,6 @@ def sourceless(text: str) -> Callable[..., Any]:
     exec(text, space)
     made: Callable[..., Any] = space["f"]
     return made
-
-
-def test_functions_without_source_are_told_apart_by_their_code() -> None:
-    same = "k = 2.0\ndef g(x):\n    return x + k\ndef f(a):\n    return g(a)\n"
-    assert digest(sourceless(same)) == digest(sourceless(same))
-    assert digest(sourceless(same)).startswith("code:")
-    for other in (same.replace("x + k", "x - k"), same.replace("2.0", "3.0"), same.replace("g(a)", "g(a) + 1")):
-        assert digest(sourceless(same)) != digest(sourceless(other))
-
-
-def test_every_value_of_a_large_captured_array_counts() -> None:
-    def make(at: int, value: float) -> Callable[[int], float]:
-        table = np.zeros(5000)
-        table[at] = value
-
-        def look(i):
-            return table[i]
-
-        return look
-
-    assert digest(make(2500, 1.0)) == digest(make(2500, 1.0))
-    assert len({digest(make(2500, 1.0)), digest(make(2500, 2.0)), digest(make(2501, 1.0))}) == 3
-
-
-def test_constants_read_off_a_module_count() -> None:
-    config = types.ModuleType("config")
-
-    def look(a):
-        return config.rate * a
-
-    config.rate = 1.0  # type: ignore[attr-defined]
-    before = digest(look)
-    config.rate = 2.0  # type: ignore[attr-defined]
-    assert digest(look) != before
-
-
-# -------------------------------------------------------------------- what cannot be written out
 
 
 @pytest.fixture(autouse=True)
@@ -362,12 +291,6 @@ def test_what_cannot_be_written_out_says_why(name: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_it_still_has_a_digest() -> None:
-    digests = [digest(function) for function, _ in UNSOURCED.values()]
-    assert all(d.startswith("code:") for d in digests)
-    assert digest(defaulted) != digest(starred)
-
-
 # -------------------------------------------------------------------- digests are kept, and made again when they must
 
 
@@ -392,14 +315,6 @@ def reads(a):
 """
 
 
-def test_a_digest_is_not_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    space = module_of("import numpy as np" + KEPT)
-    first = digest(space["outer"])
-    assert first.startswith("text:")
-    monkeypatch.setattr(sources, "Bundle", None)
-    assert digest(space["outer"]) == first
-
-
 def _constant(space: dict[str, Any]) -> None:
     space["RATE"] = 3.0
 
@@ -414,40 +329,6 @@ def _code(space: dict[str, Any]) -> None:
 
 def _builtin(space: dict[str, Any]) -> None:
     space["min"] = space["inner"]
-
-
-@pytest.mark.parametrize("change", [_constant, _helper, _code, _builtin])
-def test_a_digest_is_made_again_when_something_it_read_changed(change: Callable[[dict[str, Any]], None]) -> None:
-    space = module_of("import numpy as np" + KEPT)
-    before = digest(space["outer"])
-    change(space)
-    assert digest(space["outer"]) != before
-
-
-def test_a_changed_cell_changes_the_digest() -> None:
-    def make() -> tuple[Callable[[float], float], Callable[[float], None]]:
-        rate = 2.0
-
-        def inner(a):
-            return rate * a
-
-        def change(value: float) -> None:
-            nonlocal rate
-            rate = value
-
-        return inner, change
-
-    function, change = make()
-    before = digest(function)
-    change(3.0)
-    assert digest(function) != before
-
-
-def test_arrays_may_change_in_place() -> None:
-    space = module_of("import numpy as np" + KEPT)
-    before = digest(space["reads"])
-    space["TABLE"][0] = 5.0
-    assert digest(space["reads"]) != before
 
 
 def test_threads_that_read_functions_at_once_do_not_trip_the_parser() -> None:
