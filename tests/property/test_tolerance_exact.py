@@ -54,8 +54,8 @@ def step(s: At, a: float, y: float, p: Terms) -> At:
 
 
 def reward(s: At, a: float, y: float, p: Terms) -> float:
-    at = (int(s.step) * PLACES + int(s.place)) * M + int(a)
-    value = p.common[int(s.step)] + p.unit * (p.table[at] + p.slope[int(a)] * y)
+    at = (math.floor(s.step) * PLACES + math.floor(s.place)) * M + math.floor(a)
+    value = p.common[math.floor(s.step)] + p.unit * (p.table[at] + p.slope[math.floor(a)] * y)
     if s.step == 0.0 and a == p.sinks:
         value -= p.sunk
     if s.step == p.last:
@@ -350,6 +350,8 @@ def test_it_holds_with_so_many_members_that_the_share_grows(mode: int) -> None:
         check(seed, count=MANY)
 
 
+@pytest.mark.filterwarnings("error::ucsearch.errors.UncompilableWarning")
+@pytest.mark.compiled
 def test_it_holds_for_compiled_kernels() -> None:
     seen = {check(seed, engine="compiled")[0] for seed in range(some(1200))}
     assert {"exact", "tied", ""} <= seen
