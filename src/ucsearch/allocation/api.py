@@ -111,7 +111,8 @@ class Allocation:
     def shares(self) -> tuple[Share, ...]:
         """One per series, in the order given."""
         place = {int(i): k for k, i in enumerate(self.free)}
-        return tuple(self._share(i, place.get(i)) for i in range(len(self.cases)))
+        prices = {} if self.result is None else {p.resource: p.shadow_price for p in self.result.table()}
+        return tuple(self._share(i, place.get(i), prices) for i in range(len(self.cases)))
 
     def __getitem__(self, series: int | str) -> Share:
         if isinstance(series, str):
@@ -125,7 +126,7 @@ class Allocation:
     def _numbers(self) -> dict[str, int]:
         return {case.series: i for i, case in enumerate(self.cases)}
 
-    def _share(self, i: int, k: int | None) -> Share:
+    def _share(self, i: int, k: int | None, prices: Mapping[str, float]) -> Share:
         case, result = self.cases[i], self.result
         alone = case.action if case.outcome is Outcome.RELEASED else None
         outcome, action, reason, kind = case.outcome, case.action, Reason.NONE, ""
@@ -134,15 +135,16 @@ class Allocation:
             if result is not None and self.served:
                 action, kind = case.actions[int(result.choice[k])], "allocated"
                 outcome, loss, binding = Outcome.RELEASED, float(result.loss[k]), result.binding(k)
-                price = next((p.shadow_price for p in result.table() if p.resource == binding), 0.0)
+                price = prices.get(binding, 0.0)
             else:
                 outcome, action, reason = self._instead(case)
         chosen = math.nan if action is None else action
         place = case.actions.index(chosen) if chosen in case.actions else None
         uses = tuple(math.nan if place is None else float(u[i, place]) for u in self.uses)
+        label = case.label(action)
         return Share(
-            case.series, outcome, action, case.label(action), alone, case.label(alone), reason, kind, loss, uses,
-            binding, price,
+            case.series, outcome, action, label, alone, label if alone == action else case.label(alone), reason, kind,
+            loss, uses, binding, price,
         )  # fmt: skip
 
     def _instead(self, case: Case) -> tuple[Outcome, float | None, Reason]:

@@ -129,13 +129,21 @@ class Result:
 
     def binding(self, i: int) -> str:
         """The limit that costs series `i` most, or "" when none has a price for it."""
-        best, name = 0.0, ""
-        want = int(self.unshared[i])
+        return self._binding[i]
+
+    @cached_property
+    def _binding(self) -> list[str]:
+        """(N,) of all series."""
+        n = self.choice.size
+        best, rows, names = np.zeros(n), np.arange(n), [""] * n
         for r, price in zip(self.problem.resources, self.prices, strict=True):
-            g = int(r.group[i])
-            if g >= 0 and price[g] * (r.use[i, want] - r.use[i, self.choice[i]]) > best:
-                best, name = float(price[g] * (r.use[i, want] - r.use[i, self.choice[i]])), r.label(g)
-        return name
+            own = np.where(r.group >= 0, price[np.maximum(r.group, 0)], 0.0)
+            cost = own * (r.use[rows, self.unshared] - r.use[rows, self.choice])
+            labels = [r.label(g) for g in range(r.limits.size)]
+            for i in np.flatnonzero(cost > best).tolist():
+                names[i] = labels[r.group[i]]
+            best = np.maximum(best, cost)
+        return names
 
     def worth_of_more(self, resource: str, amount: float) -> Interval:
         """What `amount` more of one limit is worth: solved again, as a proved interval."""
