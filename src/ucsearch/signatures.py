@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from ucsearch.errors import InputError
 
-__all__ = ["ARITY", "TIMED", "arity", "check_function", "parsed"]
+__all__ = ["ARITY", "TIMED", "arity", "check_function"]
 
 TIMED = ("feasible", "step", "reward")  # these may take the step index before the parameters
 ARITY = {
@@ -51,16 +49,3 @@ def check_function(name: str, function: Any, count: int, signature: str) -> None
         seen = f"{len(needed)} arguments and {count - len(needed)} with a default"
         hint = "what a rule is to keep goes into a closure or functools.partial(rule, name=value)"
         raise InputError(f"task.{name}", seen, f"arguments without a default: {signature}", hint=hint)
-
-
-_PARSING = threading.Lock()
-
-
-def parsed(text: str) -> ast.Module:
-    """Python's own parser, one text at a time: in 3.11 it counts its depth for all threads together, and two of them at
-    once may end in a SystemError."""
-    with _PARSING:
-        try:
-            return ast.parse(text)
-        except SystemError:  # somebody else's thread parsed meanwhile
-            return ast.parse(text)

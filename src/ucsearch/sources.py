@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ucsearch.layout import is_named_tuple_type
-from ucsearch.signatures import parsed
+from ucsearch.rules.source import parsed
 
 __all__ = ["Bundle", "Unsourced", "captured", "plain_function"]
 

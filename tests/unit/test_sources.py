@@ -19,7 +19,7 @@ import pytest
 import ucsearch as uc
 from ucsearch.engine import api as api  # registers the algorithms
 from ucsearch.engine.simulate import Simulator
-from ucsearch.signatures import parsed
+from ucsearch.rules.source import parsed
 from ucsearch.sources import Bundle, Unsourced, captured, plain_function
 
 RATE = 2.5
