@@ -221,7 +221,8 @@ def test_parts_add_up_to_the_reward() -> None:
     entry: Entry = {e.name: e for e in ordering_rules(panel, how=PYTHON)}["base-stock"]
     done = walk(panel, entry.make(), engine="python")
     parts = parts_of(panel, done)
-    np.testing.assert_allclose(parts["revenue"] - parts["cost"], done.rewards)
+    paid = parts["holding"] + parts["shortage"] + parts["ordering"]
+    np.testing.assert_allclose(parts["revenue"] - paid, done.rewards)
     assert parts["demand"].tolist() == [[4.0, 9.0, 1.0]]
     assert (parts["served"] <= parts["demand"]).all()
 

@@ -135,6 +135,7 @@ def override(
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Record it although it breaks the rules, as forced.")] = False,
     settings: SettingsOption = None,
+    changes: ChangesOption = None,
     log: LogOption = None,
     task: TaskOption = None,
 ) -> None:
@@ -157,7 +158,7 @@ def override(
                 raise InputError(name, repr(text), "a name" if name == "--who" else "a reason")
         if withdraw is (quantity is not None):
             raise InputError("QUANTITY", quantity or "nothing", "a quantity, or --withdraw")
-        found, updated = some_settings(settings), False
+        found, updated = some_settings(settings, changes), False
         decimal = "auto" if found is None else found.columns.decimal
         try:
             done = override_decision(

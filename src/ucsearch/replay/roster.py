@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -174,7 +174,7 @@ def practitioners(panel: Panel, budget: Budget, *, how: Run | None = None) -> li
             make_each=lambda settings: deterministic([setting["quantile"] for setting in settings]),
         ),
     ]  # fmt: skip
-    own = _RULES_OF_THUMB.get(type(panel.config))
+    own = _of_task(_RULES_OF_THUMB, panel)
     return found if own is None else [*found, *own(panel, how)]
 
 
@@ -182,16 +182,41 @@ def opponents(panel: Panel, depth: int, *, free: bool, round_to: float, how: Run
     """Whom a planner's policy is compared with, in the order of a table. `free`: orders may be any that the limits
     allow, in multiples of `round_to`; `depth` is how far plans on one forecast look."""
     plans = practitioners(panel, Budget(depth=depth, risk=0.0), how=how)
-    if isinstance(panel.config, LeadTimeInventory):
-        greedy = comparators.DelayAwareGreedy(delay=panel.delay, risk=0.0)  # at risk 0 only the mean counts
-        rules = [*plans, *ordering_rules(panel, free=free, round_to=round_to, how=how)]
-        rules.append(Entry("greedy", "classic", lambda: Deterministic(panel.task, greedy, how=how)))
-        by_name = {entry.name: entry for entry in rules}
-        return [by_name[name] for name in _ORDERING]
-    if isinstance(panel.config, Storage) and has_solver():
-        store = panel.config.relaxed()
-        plans.append(Entry("linear programme on the mean", "classic", lambda: LinearStorage(store), relaxed=True))
-    return [*plans, Entry("nothing", "classic", Nothing, "the allowed action nearest to 0")]
+    own = _of_task(_OPPONENTS, panel)
+    if own is not None:
+        plans = own(panel, plans, Latitude(free, round_to), how)
+    nothing = Entry("nothing", "classic", Nothing, "the allowed action nearest to 0")
+    return plans if panel.config.places_orders else [*plans, nothing]
+
+
+class Latitude(NamedTuple):
+    """What rules may order."""
+
+    free: bool  # any that the limits allow
+    round_to: float  # in multiples of so many units; 0: any
+
+
+Made = TypeVar("Made")
+
+
+def _of_task(known: Mapping[type[Any], Made], panel: Panel) -> Made | None:
+    """What is known about the panel's kind of task."""
+    return next((known[kind] for kind in type(panel.config).__mro__ if kind in known), None)
+
+
+def _beside_orders(panel: Panel, plans: list[Entry], latitude: Latitude, how: Run) -> list[Entry]:
+    greedy = comparators.DelayAwareGreedy(delay=panel.delay, risk=0.0)  # at risk 0 only the mean counts
+    rules = [*plans, *ordering_rules(panel, free=latitude.free, round_to=latitude.round_to, how=how)]
+    rules.append(Entry("greedy", "classic", lambda: Deterministic(panel.task, greedy, how=how)))
+    by_name = {entry.name: entry for entry in rules}
+    return [by_name[name] for name in _ORDERING]
+
+
+def _beside_stores(panel: Panel, plans: list[Entry], latitude: Latitude, how: Run) -> list[Entry]:
+    if not has_solver():
+        return plans
+    store = panel.config.relaxed()
+    return [*plans, Entry("linear programme on the mean", "classic", lambda: LinearStorage(store), relaxed=True)]
 
 
 def _of_orders(panel: Panel, how: Run) -> list[Entry]:
@@ -239,6 +264,10 @@ _RULES_OF_THUMB: dict[type[Any], Callable[[Panel, Run], list[Entry]]] = {
     Storage: _of_stores,
     CapacityPlan: _of_units,
     Intervention: _of_doses,
+}
+_OPPONENTS: dict[type[Any], Callable[[Panel, list[Entry], Latitude, Run], list[Entry]]] = {
+    LeadTimeInventory: _beside_orders,
+    Storage: _beside_stores,
 }
 _ORDERING = (
     "base-stock", "(s,S)", "(s,S) by formula", "(s,nQ)", "newsvendor", "rolling quantile", "planning on the mean",
