@@ -26,9 +26,10 @@ import pytest
 import ucsearch as uc
 import ucsearch.engine.plain.run
 from tests.kit.templates import TEMPLATES
-from ucsearch import cachedir
+from ucsearch.engine import cache
 from ucsearch.engine import compile as kernels
-from ucsearch.engine.compiled import cache, engine
+from ucsearch.engine.compiled import cache as texts
+from ucsearch.engine.compiled import engine
 from ucsearch.errors import UncompilableWarning
 from ucsearch.layout import Layout
 
@@ -108,7 +109,7 @@ def test_a_home_that_is_not_known_falls_back_too(tmp_path: Path, monkeypatch: py
 def test_no_place_at_all_means_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(unwritable(tmp_path)))
     assert cache.cache_dir() is None
-    assert cache.load_kernel("uc_panel = 17\n") is None
+    assert texts.load_kernel("uc_panel = 17\n") is None
     assert not kernels.is_on_disk("0" * 64)
     assert cache.clear_cache() == 0
 
@@ -123,7 +124,7 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(folder: Path, mode: in
 
 def test_a_folder_of_somebody_else_is_not_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.cache_dir() == folder
-    monkeypatch.setattr(cachedir, "_uid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(cache, "_uid", lambda: os.getuid() + 1)
     assert cache.cache_dir() is None
 
 
@@ -131,23 +132,23 @@ def test_a_folder_of_somebody_else_is_not_trusted(folder: Path, monkeypatch: pyt
 
 
 def test_a_module_is_named_by_the_hash_of_its_text(folder: Path) -> None:
-    module = cache.load_kernel("uc_panel = 17\n")
+    module = texts.load_kernel("uc_panel = 17\n")
     assert module is not None
     assert module.uc_panel == 17
     assert re.fullmatch(r"ucsearch_kernel_[0-9a-f]{64}", module.__name__)
     assert [p.name for p in folder.glob("*.py")] == [f"{module.__name__}.py"]
-    assert cache.load_kernel("uc_panel = 17\n") is module
-    other = cache.load_kernel("uc_panel = 18\n")
+    assert texts.load_kernel("uc_panel = 17\n") is module
+    other = texts.load_kernel("uc_panel = 18\n")
     assert other is not None
     assert other.uc_panel == 18
 
 
 def test_an_altered_module_is_written_again(folder: Path) -> None:
     text = "uc_panel = 19\n"
-    name = cache.kernel_name(text)
+    name = texts.kernel_name(text)
     folder.mkdir(mode=0o700)
     (folder / f"{name}.py").write_text("uc_panel = 'not ours'\n")
-    module = cache.load_kernel(text)
+    module = texts.load_kernel(text)
     assert module is not None
     assert module.uc_panel == 19
 
@@ -156,12 +157,12 @@ def test_a_module_that_fails_is_not_kept(folder: Path) -> None:
     text = "raise ValueError('broken')\n"
     for _ in range(2):
         with pytest.raises(ValueError, match="broken"):
-            cache.load_kernel(text)
-        assert cache.kernel_name(text) not in sys.modules
+            texts.load_kernel(text)
+        assert texts.kernel_name(text) not in sys.modules
 
 
 def test_no_temporary_files_are_left(folder: Path) -> None:
-    cache.load_kernel("uc_panel = 17\n")
+    texts.load_kernel("uc_panel = 17\n")
     assert [p.name for p in folder.iterdir() if p.name.startswith(".")] == []
 
 
@@ -239,7 +240,7 @@ def code(folder: Path) -> list[str]:
 def test_clearing_removes_machine_code(folder: Path, tiny: Any) -> None:
     assert tiny["load"]()(2.0) == 5.0
     assert [name.rpartition(".")[2] for name in code(folder)] == ["nbc", "nbi"]
-    cache.load_kernel("uc_panel = 17\n")
+    texts.load_kernel("uc_panel = 17\n")
     assert cache.clear_cache() == 2
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 

@@ -24,6 +24,7 @@ import ucsearch as uc
 from ucsearch.engine import PanelPlan
 from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import FSet, ISet
+from ucsearch.engine.cache import FOLDER, cache_dir
 from ucsearch.engine.compiled import cache, engine
 from ucsearch.engine.compiled.spelled import spell_out
 from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, First
@@ -186,7 +187,7 @@ def test_a_planted_module_is_not_run(folder: Path) -> None:
     assert again.uc_panel == 17
 
 
-@pytest.mark.parametrize("place", ["__pycache__", "parent", "numba"])
+@pytest.mark.parametrize("place", ["__pycache__", FOLDER, "parent", "numba"])
 def test_only_what_this_user_alone_can_write_is_trusted(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,12 +197,13 @@ def test_only_what_this_user_alone_can_write_is_trusted(
     (tmp_path / "numba").mkdir(mode=0o700)
     monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(folder))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    assert cache.cache_dir() == folder
-    open_to_all = {"__pycache__": folder / "__pycache__", "parent": parent, "numba": tmp_path / "numba"}[place]
+    assert cache_dir() == folder
+    others = {"parent": parent, "numba": tmp_path / "numba"}
+    open_to_all = others.get(place, folder / place)
     open_to_all.chmod(0o777)
-    assert cache.cache_dir() is None
+    assert cache_dir() is None
     open_to_all.chmod(0o777 | stat.S_ISVTX)
-    assert (cache.cache_dir() == folder) == (place == "parent")
+    assert (cache_dir() == folder) == (place == "parent")
 
 
 @pytest.mark.usefixtures("cheap")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ucsearch.cachedir import cache_dir
+from ucsearch.engine.cache import cache_dir
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -22,7 +22,7 @@ PARTS = """
 import math
 import deeper
 from helper import SHIFT, more
-from ucsearch.jit import compiled
+from ucsearch.engine.cache import compiled
 
 def made(factor):
     @compiled
@@ -43,7 +43,7 @@ def tenfold(x):
     return more(TEN(x)) + SHIFT
 """.replace("{LONG}", LONG)
 HELPER = """
-from ucsearch.jit import compiled
+from ucsearch.engine.cache import compiled
 
 SHIFT = 0.5
 
@@ -52,7 +52,7 @@ def more(x):
     return 1.0 * x
 """
 DEEPER = """
-from ucsearch.jit import compiled
+from ucsearch.engine.cache import compiled
 
 FURTHER = 0.0
 
@@ -67,7 +67,7 @@ def least(i):
 NURSERY = """
 import json, os, sys, traceback
 import numba
-import ucsearch.jit
+import ucsearch.engine.numba_tricks
 numba.njit(lambda x: x + 1.0)(1.0)
 for line in sys.stdin:
     folder, cache, code = json.loads(line)
@@ -151,7 +151,7 @@ def test_code_follows_a_change_in_another_file(run: Run, parts: Path) -> None:
 def test_names_begin_elsewhere_in_every_process() -> None:
     from numba.core.bytecode import FunctionIdentity
 
-    import ucsearch.jit  # noqa: F401
+    import ucsearch.engine.numba_tricks  # noqa: F401
 
     def number() -> int:
         return int(repr(FunctionIdentity._unique_ids)[len("count(") : -1])

@@ -26,8 +26,6 @@ LAYERS = {
     "signatures": 1,
     "instead": 0,
     "lazy": 0,
-    "cachedir": 0,
-    "jit": 1,
     "layout": 1,
     "formatting": 1,
     "report": 1,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.allocation.problem import Problem, Resource
-from ucsearch.jit import compiled
+from ucsearch.engine.cache import compiled
 
 __all__ = [
     "Steps",

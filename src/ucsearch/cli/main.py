@@ -193,7 +193,7 @@ def clear() -> None:
 
     Exit codes: 0 done.
     """
-    from ucsearch.engine.compiled.cache import clear_cache
+    from ucsearch.engine.cache import clear_cache
 
     count = clear_cache()
     typer.echo(f"{count} kernel{'' if count == 1 else 's'} deleted")

@@ -1,5 +1,7 @@
 """Kernels in memory: loaded or compiled by one thread of one process at a time, shared by what they are made of.
 
+While a kernel is compiled (some seconds) the logger "ucsearch" says so, and a terminal shows a line.
+
 A kernel's name is a digest of the kernels' own files, of the rules' code and all that it captures, and of the shapes.
 So machine code of other rules, or of another version of this package, is never taken for this one's.
 """
@@ -7,11 +9,14 @@ So machine code of other rules, or of another version of this package, is never 
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import importlib.metadata
 import logging
 import platform
 import sys
+import threading
+import time
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -22,8 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucsearch.cachedir import cache_dir, file_lock
-from ucsearch.engine.compiled.loading import LOCK, said, uncollected
+from ucsearch.engine.cache import FOLDER, cache_dir, file_lock
 from ucsearch.engine.kernels import rules
 from ucsearch.engine.kernels.jit import Numba, Plain
 from ucsearch.layout import Layout
@@ -31,11 +35,11 @@ from ucsearch.rules.dialect import Refused
 from ucsearch.rules.source import Unreadable, function_of
 from ucsearch.task import Task
 
-__all__ = ["Kernel", "Kind", "is_held", "is_on_disk", "keep_held", "load", "name_of", "plain"]
+__all__ = ["LOCK", "Kernel", "Kind", "is_held", "is_on_disk", "keep_held", "load", "name_of", "plain"]
 
+LOCK = threading.RLock()  # numba compiles one function at a time anyway; a half-made kernel is never seen
 _log = logging.getLogger("ucsearch")
 _LOCKS = 2  # hex digits: kernels whose names begin alike share a lock file
-_FOLDER = "functions"  # as in ucsearch.jit
 # What machine code of a kernel is made of, beside the task's rules.
 _OURS = ("engine/kernels", "engine/numba_tricks.py", "engine/arrays.py", "engine/status.py", "policies.py",
          "rules/compile.py", "rules/checked_math.py", "spreads.py")  # fmt: skip
@@ -71,7 +75,7 @@ def load(task: Task, layout: Layout, kind: Kind, warm: Callable[[Entry], None], 
         if found is not None:
             return found
         folder = cache_dir()
-        with file_lock(folder, name[:_LOCKS]), uncollected(), said(what, is_on_disk(name)):
+        with file_lock(folder, name[:_LOCKS]), _uncollected(), _said(what, is_on_disk(name)):
             try:
                 made = _made(task, layout, kind, warm, name, folder, whole=False)
             except (Refused, Unreadable):
@@ -98,7 +102,7 @@ def _built(task: Task, layout: Layout, kind: Kind, jit: Any) -> Entry:
 def _made(
     task: Task, layout: Layout, kind: Kind, warm: Callable[[Entry], None], name: str, folder: Path | None, whole: bool
 ) -> Kernel:
-    import ucsearch.jit as disk  # names of what is compiled are this process' own from here on
+    from ucsearch.engine import numba_tricks as disk  # names of what is compiled are this process' own from here on
 
     entry: Any = _built(task, layout, kind, Numba(whole, kind.pasted))
     if folder is not None and hasattr(entry, "py_func"):  # else NUMBA_DISABLE_JIT is set
@@ -114,20 +118,59 @@ def _file(name: str) -> str:
 def is_on_disk(name: str) -> bool:
     """Whether loading a kernel means reading machine code rather than compiling."""
     folder = cache_dir()
-    return folder is not None and (folder / _FOLDER / f"{_file(name)}.nbi").exists()
+    return folder is not None and (folder / FOLDER / f"{_file(name)}.nbi").exists()
 
 
 def is_held(name: str) -> bool:
     """Whether a sample was held against the plain engine, on this machine."""
     folder = cache_dir()
-    return folder is not None and (folder / _FOLDER / f"{_file(name)}.held").exists()
+    return folder is not None and (folder / FOLDER / f"{_file(name)}.held").exists()
 
 
 def keep_held(name: str) -> None:
     folder = cache_dir()
     if folder is not None and is_on_disk(name):
         with contextlib.suppress(OSError):  # a full disk: held once more by the next process
-            (folder / _FOLDER / f"{_file(name)}.held").touch()
+            (folder / FOLDER / f"{_file(name)}.held").touch()
+
+
+# ---- while one is made
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collections: importing numba and compiling make so many objects that stay, that looking through
+    them again and again takes a tenth of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            if gc.get_freeze_count() == 0:  # else somebody keeps objects there, which are not ours to move
+                gc.freeze()
+                gc.unfreeze()  # all are old now: the next collection of new ones does not look through them
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _said(what: str, cached: bool) -> Iterator[None]:
+    """Words around what takes long; loading from disk takes some tens of milliseconds and is not worth a line."""
+    if cached:
+        yield
+        return
+    line = f"ucsearch: compiling {what}, once for this machine (some seconds)"
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    _log.info("compiling %s", what)
+    if terminal:
+        print(line, end="", file=sys.stderr, flush=True)
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        _log.info("compiled %s in %.1f s", what, time.perf_counter() - started)
+        if terminal:
+            print("\r" + " " * len(line) + "\r", end="", file=sys.stderr, flush=True)
 
 
 # ---- what a kernel is made of

@@ -1,9 +1,18 @@
-"""All that leans on numba's insides: how a kernel's functions are compiled.
+"""All that leans on numba's insides: how a kernel's functions are compiled, and how machine code is kept on disk.
 
 Numba optimises every function by itself and makes machine code of it, then does so again with each caller. Nobody calls
 the inner functions of a kernel but the kernel: here they are lowered only, and the whole is optimised once, in the
 entry. Optimising changes no value (no fast-math, no contraction). Kernels compile without this module too, more slowly
 (`jit.Numba(whole=True)`); the two give the same bytes.
+
+Numba's own cache is not used as it is, since it can hand out code that is not the function's:
+
+- It names what it compiles by a number that counts within a process, also functions of its own, such as the sort that
+  `np.sort` and `np.argsort` are made of. Two functions compiled by two processes can carry different code under one
+  name; a third process that loads both runs one of them twice. So numbers begin elsewhere in every process.
+- It looks at a function's own file only, not at helpers and constants of other files, which are in its code too; and
+  what a closure captures it would pickle. Here who keeps a function says by a stamp what it is made of.
+- It takes damaged files, and folders that others can write, at their word.
 """
 
 # mypy: disable-error-code="no-untyped-call, attr-defined"
@@ -11,14 +20,23 @@ entry. Optimising changes no value (no fast-math, no contraction). Kernels compi
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib.util
+import itertools
+import logging
+import os
+import secrets
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as ll
 import numba.core.types
 import numba.np.arrayobj
+from numba.core.bytecode import FunctionIdentity
+from numba.core.caching import Cache, CompileResultCacheImpl, IndexDataCacheFile, NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, register_pass
@@ -26,9 +44,13 @@ from numba.core.environment import lookup_environment
 from numba.core.typed_passes import IRLegalization
 from numba.np.arrayobj import fix_integer_index as _either_way
 
-__all__ = ["ENTRY", "INNER", "for_any_number", "spare_scipy"]
+from ucsearch.engine.cache import FOLDER, file_lock
+
+__all__ = ["ENTRY", "INNER", "Files", "OnDisk", "for_any_number", "own_names", "spare_scipy"]
 
 types: Any = numba.core.types  # typed in part only
+_log = logging.getLogger("ucsearch")
+_NAMES = 47  # bits of the number that a process' names begin with
 _COUNTING = ("NRT_incref", "NRT_decref")  # numba's pass that takes needless counting out knows it by these names
 _ENVIRONMENT = "_ZN08NumbaEnv"  # how numba's symbols of environments begin
 
@@ -131,13 +153,13 @@ class _Chosen(LoweringPass):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _ChosenInner(_Chosen):
-    _name = "ucsearch_inner_library_of_a_module"
+    _name = "ucsearch_inner_library"
     library = _InnerLibrary
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _ChosenEntry(_Chosen):
-    _name = "ucsearch_entry_library_of_a_module"
+    _name = "ucsearch_entry_library"
     library = _EntryLibrary
 
 
@@ -208,6 +230,90 @@ def spare_scipy() -> None:
     vars(arraymath)["ensure_blas"] = asked
 
 
+def own_names() -> None:
+    """Let numba's names of functions begin at a number of this process' own. Names only: no result depends on it."""
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(_NAMES))
+
+
+class OnDisk(NullCache):
+    """Where machine code is kept; looked for at a function's first call, when all that it uses is there."""
+
+    def __init__(self, files: Callable[[], Files | None], name: str) -> None:
+        self._make, self._name = files, name
+        self._found: Files | None = None
+        self._asked = False
+
+    @property
+    def cache_path(self) -> str | None:
+        files = self._files()
+        return None if files is None else files.cache_path
+
+    def _files(self) -> Files | None:
+        if not self._asked:
+            self._asked = True
+            self._found = self._make()
+        return self._found
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        files = self._files()
+        if files is None:
+            return None
+        try:
+            with file_lock(files.folder, FOLDER):
+                return files.load_overload(sig, target_context)
+        except Exception as error:  # damaged: it is compiled again, and written over
+            _log.debug("machine code of %s is not read: %r", self._name, error)
+            with contextlib.suppress(OSError), file_lock(files.folder, FOLDER):
+                files.flush()  # a damaged index would take nothing new
+            return None
+
+    def save_overload(self, sig: Any, cres: Any) -> None:
+        files = self._files()
+        if files is None:
+            return
+        try:
+            with file_lock(files.folder, FOLDER):  # two files, which belong together
+                files.save_overload(sig, cres)
+        except Exception as error:  # a full disk: the code is in memory
+            _log.debug("machine code of %s is not kept: %r", self._name, error)
+
+    def flush(self) -> None:
+        files = self._files()
+        if files is not None:
+            files.flush()
+
+
+class _Kept(CompileResultCacheImpl):
+    """How compiled code is written, without numba's choice of a place."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._lineno = function.__code__.co_firstlineno
+
+
+class Files(Cache):
+    """Numba's cache in our own folder, under a name and a stamp of ours."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path, name: str, stamp: str) -> None:
+        self.folder = folder
+        self._name, self._py_func = repr(function), function
+        self._impl = _Kept(function)
+        place = folder / FOLDER
+        place.mkdir(mode=0o700, exist_ok=True)
+        self._cache_path = str(place)
+        self._cache_file = IndexDataCacheFile(self._cache_path, name, stamp)
+        self.enable()
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return sig, codegen.magic_tuple()  # the stamp knows the code, and what it captures
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        if self._impl.check_cachable(data):
+            self._cache_file.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
+
+
 numba.np.arrayobj.fix_integer_index = _index
 INNER: dict[str, Any] = {"pipeline_class": _pipeline(_ChosenInner)}  # options of njit
 ENTRY: dict[str, Any] = {"pipeline_class": _pipeline(_ChosenEntry)}
+own_names()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=own_names)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine.cache import compiled
 from ucsearch.errors import InputError
 from ucsearch.forecast.base import PathForecast
-from ucsearch.jit import compiled
 
 __all__ = ["Calibration", "CalibrationReport", "calibration_report", "crps_ensemble"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine.cache import compiled
 from ucsearch.forecast.streams import derive_stream, index_below, normal, uniform
-from ucsearch.jit import compiled
 
 __all__ = [
     "add_row",

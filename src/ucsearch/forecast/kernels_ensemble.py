@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine.cache import compiled
 from ucsearch.forecast.kernels import add_row, fill_row, fit_effects, level_form, solve, stand_in, without_known
 from ucsearch.forecast.streams import derive_stream, uniform
-from ucsearch.jit import compiled
 
 __all__ = ["HEAD_SIZE", "fit_variance_head", "predict_variance", "ridge_ensemble"]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine.cache import compiled
 from ucsearch.errors import InputError
 from ucsearch.forecast.base import PathForecast, check_history, check_paths, refuse_known, room_for
 from ucsearch.forecast.kernels import kept_residuals, latin_paths, path_moments
 from ucsearch.forecast.streams import derive_stream
-from ucsearch.jit import compiled
 
 __all__ = ["SeasonalNaive"]
 

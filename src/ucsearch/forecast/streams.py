@@ -11,7 +11,7 @@ import hashlib
 
 import numpy as np
 
-from ucsearch.jit import compiled
+from ucsearch.engine.cache import compiled
 
 __all__ = [
     "derive_stream",

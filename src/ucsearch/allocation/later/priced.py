@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine.cache import compiled
 from ucsearch.engine.reachable import Graph
-from ucsearch.jit import compiled
 
 __all__ = ["Priced", "Valued"]
 

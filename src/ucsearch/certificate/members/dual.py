@@ -34,7 +34,7 @@ from ucsearch.certificate.members.weights import (
     rounding_is_small,
     score_of,
 )
-from ucsearch.jit import compiled
+from ucsearch.engine.cache import compiled
 
 __all__ = ["admissible_weights", "first_bounds", "rounding_is_small", "score_of"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.certificate.members.weights import Floats
-from ucsearch.jit import compiled
+from ucsearch.engine.cache import compiled
 
 __all__ = ["Ints", "Longs", "Part", "after", "edge", "living"]
 

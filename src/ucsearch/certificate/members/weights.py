@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.jit import compiled
+from ucsearch.engine.cache import compiled
 from ucsearch.spreads import NUMBERS
 
 __all__ = [

@@ -1,22 +1,16 @@
-"""The folder for compiled code, and texts of kernels for the GPU that are kept there.
-
-Clear it with `ucsearch cache clear` or by deleting the folder. Files are named by the SHA-256 of their text and written
-whole, so processes that compile the same kernel at once cannot harm each other.
-"""
+"""Texts of kernels for the GPU as modules in the folder for compiled code, named by their SHA-256."""
 
 from __future__ import annotations
 
 import hashlib
-import shutil
 import sys
 from types import ModuleType
 
-from ucsearch.cachedir import cache_dir, write_whole
+from ucsearch.engine.cache import cache_dir, write_whole
 
-__all__ = ["clear_cache", "kernel_name", "load_kernel"]
+__all__ = ["kernel_name", "load_kernel"]
 
 _PREFIX = "ucsearch_kernel_"
-_FUNCTIONS = "functions"  # where machine code is, see ucsearch.jit
 
 
 def kernel_name(text: str) -> str:
@@ -47,17 +41,3 @@ def load_kernel(text: str) -> ModuleType | None:
         del sys.modules[name]
         raise
     return module
-
-
-def clear_cache() -> int:
-    """Delete all compiled code; returns how many kernels there were."""
-    folder = cache_dir()
-    if folder is None:
-        return 0
-    texts = list(folder.glob(f"{_PREFIX}*.py"))
-    count = len(texts) + len(list((folder / _FUNCTIONS).glob("kernel.*.nbi")))
-    for path in [*texts, *folder.glob(".lock-*")]:
-        path.unlink(missing_ok=True)
-    for kept in ("__pycache__", _FUNCTIONS):
-        shutil.rmtree(folder / kept, ignore_errors=True)
-    return count

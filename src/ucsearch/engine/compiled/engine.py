@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import Inputs, Outputs, read_only
-from ucsearch.engine.compiled.loading import LOCK
+from ucsearch.engine.compile import LOCK
 from ucsearch.engine.first_use import difference
 from ucsearch.engine.inputs import branches
 from ucsearch.engine.registry import ALGORITHMS

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.jit import compiled
+from ucsearch.engine.cache import compiled
 from ucsearch.replay.classics.lost_sales import Period
 
 Floats = NDArray[np.float64]
