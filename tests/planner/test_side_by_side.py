@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from functools import partial
 
 import numpy as np
 import pytest
 
-from ucsearch.cli.memory import keep_freed_memory
 from ucsearch.planner.backtest.resume import Kept, Parts
 from ucsearch.replay.panel import Panel, SharedPanel
 from ucsearch.tasks import LeadTimeInventory
@@ -70,8 +68,3 @@ def test_what_is_known_at_a_decision_is_made_once() -> None:
         shared.grids(shared.trace(t))
     assert len(made) == 2
     assert np.array_equal(shared.trace(1).members, Panel(*own).trace(1).members)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of the GNU C library")
-def test_freed_memory_is_kept() -> None:
-    assert keep_freed_memory()

@@ -128,14 +128,12 @@ def backtest(settings: SettingsOption = None, changes: ChangesOption = None) -> 
     Exit codes: 0 done; 1 done, but some series could not be used or too many decisions fell back; 2 unusable settings
     or files; 130 stopped.
     """
-    from ucsearch.cli.memory import keep_freed_memory
     from ucsearch.planner.backtest import run_backtest, write_page
 
     with reported():
         found = settings_of(settings, changes)
         page, out = page_path(found, "backtest.html"), found.path("results")
         checked_files(found, ["sales", "states"], ["results", "problems"], others=_pages(page))
-        keep_freed_memory()
         with progress_bar("replaying") as progress:
             result = run_backtest(
                 found, _named(found, "sales"), states=_if_there(found, "states"), progress=progress,
@@ -173,7 +171,6 @@ def tune(
     Exit codes: 0 done; 1 done, but some series could not be used or too many decisions fell back; 2 unusable settings
     or files, or OUT is there already; 130 stopped, the same command goes on.
     """
-    from ucsearch.cli.memory import keep_freed_memory
     from ucsearch.errors import InputError
     from ucsearch.planner.backtest import run_tune
     from ucsearch.records.files import whole_file
@@ -187,7 +184,6 @@ def tune(
             raise InputError("--out", ", ".join(there), "a new file", hint="--force would replace it.")
         if not out.parent.is_dir():
             raise InputError("--out", str(out), "a file in a folder that exists")
-        keep_freed_memory()
         with progress_bar("tuning") as progress:
             result = run_tune(
                 found, _named(found, "sales"), states=_if_there(found, "states"), progress=progress, tries=tries,
