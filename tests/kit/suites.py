@@ -27,8 +27,8 @@ __all__ = ["begun", "plain_engine", "run_of", "shared_run", "smaller"]
 def plain_engine() -> Iterator[None]:
     """Within, every search is the plain engine's: the same bytes, and a third faster than kernel text without numba."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "choose_kernel", lambda *args: None)
-        patch.setattr(bound, "choose_kernel", lambda *args: None)
+        patch.setattr(api, "choose_kernel", lambda *args, **named: None)
+        patch.setattr(bound, "choose_kernel", lambda *args, **named: None)
         yield
 
 
