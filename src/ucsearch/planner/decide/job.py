@@ -186,6 +186,8 @@ def run_decide(
     if strict and (found := plan.all_problems()):
         raise StrictError(found)
     files = [forecasts, states, *([] if archive is None else [archive]), *limit_files(settings)]
+    if (targets := settings.path("targets")) is not None and targets.exists():
+        files.append(targets)
     fingerprint = fingerprint_of(settings, *files)
     with AuditLog(log, clock=clock) as book, work_folder(out, fingerprint, now, fresh, book) as run:
         request = Request(run.name, body=fingerprint, by="ucsearch decide")

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.files.columns import like, near, usual_names
 from ucsearch.planner.files.numbers import number_words, parse_dates
+from ucsearch.planner.files.penalties import Penalty, read_penalties
 from ucsearch.planner.files.table import Block, Problem, Table
 from ucsearch.planner.settings import Columns, Settings
 from ucsearch.policies import Policy
@@ -133,8 +134,10 @@ def _whole(value: float) -> float:
 class Kinds:
     """Tasks by what shapes them, each made once."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, *, tuned: bool = True) -> None:
+        """With a fill rate or a service level as target, its penalty by series is read unless it is to be `tuned`
+        still."""
+        self.settings, self.tuned = settings, tuned
         self._kinds: dict[tuple[Any, ...], Kind] = {}
         self._configs: dict[tuple[tuple[str, Any], ...], Any] = {}
         self._params: dict[int, Any] = {}  # by id of a config, which `_configs` keeps alive
@@ -148,6 +151,24 @@ class Kinds:
     def arguments(self) -> StateColumns:
         """What a states file may hold."""
         return state_columns(self.settings.task)
+
+    @cached_property
+    def penalties(self) -> dict[str, Penalty]:
+        """By series, as `tune` found them."""
+        path = self.settings.path("targets")
+        return read_penalties(path, self.settings) if path is not None and path.exists() else {}
+
+    def with_penalty(self, series: str, changes: dict[str, Any]) -> dict[str, Any]:
+        """The changes with the penalty that reaches the series' target, where it has one."""
+        config = self.config(changes)
+        target = getattr(config, "target", None)
+        if target is None or not self.tuned:
+            return changes
+        found = self.penalties.get(series)
+        if found is None or (found.name, found.target) != (config.penalty, target):
+            seen = "no penalty" if found is None else f"one for {found.target:g}"
+            raise InputError(config.penalty, seen, f"what reaches {target:g}: `ucsearch tune` finds it")
+        return {**changes, config.penalty: found.value}
 
     def config(self, changes: dict[str, Any]) -> Any:
         """The settings' task with some parameters changed."""
@@ -352,6 +373,7 @@ class StateFile:
             if day is not None and not np.isnat(day):
                 changes["first_day"] = str(np.datetime64(day, "D"))
         try:
+            changes = self.kinds.with_penalty(series, changes)
             config = self.kinds.config(changes)
             state = config.state(**given)
         except InputError as error:

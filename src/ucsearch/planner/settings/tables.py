@@ -114,6 +114,9 @@ class Files(Table):
         default="", description="future values of columns.known by date; of every series, or of all where none is named"
     )
     holidays: str = Field(default="", description="dates without orders and deliveries, a line each; read by all")
+    targets: str = Field(
+        default="targets.csv", description="written by tune, read by all: penalties that reach a fill rate or a level"
+    )
     pages: str = Field(default="", description="folder in which every command leaves a page to look at")
 
 

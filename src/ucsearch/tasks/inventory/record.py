@@ -459,6 +459,8 @@ class LeadTimeInventory(Switches):
         if task.get("salvage") != 0:
             closed = isinstance(policy, dict) and policy.get("mode") == "closed"
             more["end_stock"] = "cycle" if closed and "shelf_life" not in task else "unit_cost"
+        if "shortage" not in task and {"fill_rate", "service_level"} & set(task):
+            more["shortage"] = 0.0
         if "fallback_order" not in task:
             more["fallback_rule"] = "level"
         if content.get("period") in ("day", "weekday", "week", "month"):

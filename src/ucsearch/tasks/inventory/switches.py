@@ -80,6 +80,8 @@ class Switches(OnSeries):
     disposal: float = 0.0  # currency per unit discarded at the end of its shelf life
     missed_unit: float = 0.0  # currency per unit of demand that is not served in its own period, besides shortage
     missed_period: float = 0.0  # currency per period in which demand is not served
+    fill_rate: float | None = None  # share of demand to serve in its own period; `tune` finds missed_unit for it
+    service_level: float | None = None  # share of periods to serve all demand in; `tune` finds missed_period for it
 
     expedited_lead_time: int | None = None  # periods; None: one supplier. Shorter than lead_time, the regular one's
     expedited_unit_cost: float = 0.0  # currency per unit expedited
@@ -101,8 +103,18 @@ class Switches(OnSeries):
     @property
     def is_general(self) -> bool:
         """Whether any switch is on, so that the task is made of `general_rules`."""
-        missed = self.missed_unit > 0.0 or self.missed_period > 0.0
+        missed = self.missed_unit > 0.0 or self.missed_period > 0.0 or self.target is not None
         return self.has_calendar or self.shelf_life is not None or self.has_two_suppliers or missed
+
+    @property
+    def target(self) -> float | None:
+        """What a penalty for missed demand is to reach; None where costs are given."""
+        return self.fill_rate if self.service_level is None else self.service_level
+
+    @property
+    def penalty(self) -> str:
+        """The penalty that a target is reached by."""
+        return "missed_unit" if self.service_level is None else "missed_period"
 
     @property
     def calendar(self) -> Calendar:
@@ -153,7 +165,7 @@ class Switches(OnSeries):
             names |= {"review_periods", "clock"}
         if not self.has_two_suppliers:
             names |= {name for name in self.__dataclass_fields__ if name.startswith("expedited_")}
-        if not (self.missed_unit or self.missed_period):
+        if not (self.missed_unit or self.missed_period or self.target is not None):
             names |= {"missed_unit", "missed_period"}
         return frozenset(names)
 
@@ -174,6 +186,13 @@ class Switches(OnSeries):
             )
         if self.has_two_suppliers and sizes.multiples is not None:
             raise InputError("actions.multiples", "a list", "lots, or order_sizes and expedited_sizes: two suppliers")
+        if self.target is not None:
+            name = "fill_rate" if self.service_level is None else "service_level"
+            if policy.mode != "closed":
+                raise InputError("policy.mode", repr(policy.mode), f"'closed', because task.{name} is given")
+            if policy.risk != 0.0 or policy.discount != 1.0:
+                seen = f"risk {policy.risk:g}, discount {policy.discount:g}"
+                raise InputError("policy.risk, policy.discount", seen, f"0 and 1, because task.{name} is given")
 
     def offered_pairs(self, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
         """Params and actions (W, m): every regular size that fits an item with every expedited one, up to half of the
@@ -206,6 +225,16 @@ class Switches(OnSeries):
         costs = ("disposal", "missed_unit", "missed_period", "expedited_unit_cost", "expedited_fixed_cost")
         for name in (*costs, "expedited_minimum_order", "expedited_case_pack"):
             number(name, getattr(self, name))
+        for name in ("fill_rate", "service_level"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not 0.0 < value < 1.0:
+                raise InputError(name, value, "a share between 0 and 1, such as 0.95")
+            if getattr(self, "shortage", 0.0) > 0.0:
+                raise InputError("shortage", getattr(self, "shortage", 0.0), f"0 with {name}, which takes its place")
+        if self.fill_rate is not None and self.service_level is not None:
+            raise InputError("fill_rate, service_level", "both", "one of them")
         by_weekday = bool(self.order_days or self.delivery_days or self.holidays)
         if by_weekday and self.calendar_period not in ("day", "weekday"):
             raise InputError("period", self.calendar_period, "'day' or 'weekday', because the calendar names days")
