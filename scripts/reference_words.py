@@ -90,6 +90,8 @@ OWN: dict[str, dict[str, str]] = {
         "settings": "the planner's settings, as `load_settings` returns them",
         "changed": "what the best candidate changes in the settings, by table and key",
         "past": "(T,) outcomes before the replay, oldest first",
+        "periods": "from the first day on",
+        "first": "an ISO date",
         "starts": "the states of which the best may be chosen",
         "free": "True where any action that the rules allow may be taken, False for those offered",
         "times": "the multiple",

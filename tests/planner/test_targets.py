@@ -45,7 +45,7 @@ def settings_of(more: str, folder: Path = Path()) -> Any:
 def cases_of(settings: Any, count: int) -> list[Case]:
     kinds = Kinds(settings, tuned=False)
     config = kinds.config({})
-    return [Case(kinds.kind(config, {}), config.opening(2.0), config.params(), config) for _ in range(count)]
+    return [Case(kinds.kind(config, {}), config.at_level(2.0), config.params(), config) for _ in range(count)]
 
 
 def paths(count: int, steps: int = 9) -> Trace:
@@ -58,7 +58,7 @@ def followed(case: Case, trace: Trace, settings: Any, penalty: float) -> tuple[f
     all its states."""
     config = case.config
     case = case._replace(
-        state=config.opening(float(np.ceil(trace.mean[0, :, 0].mean()))),
+        state=config.at_level(float(np.ceil(trace.mean[0, :, 0].mean()))),
         params=case.params._replace(**{config.penalty: penalty}),
     )
     _, params, _ = panel_inputs([case], trace, settings)

@@ -93,7 +93,7 @@ class _Search:
         mean = np.maximum(trace.mean[:, :, 0], 0.0)
         usual = np.ceil(mean.mean(axis=1))
         self.cases = [
-            case._replace(state=case.config.opening(float(level)), config=dataclasses.replace(case.config))
+            case._replace(state=case.config.at_level(float(level)), config=dataclasses.replace(case.config))
             for case, level in zip(cases, usual.tolist(), strict=True)
         ]
         self.target = np.array([case.config.target for case in cases])

@@ -18,18 +18,24 @@ from ucsearch.layout import own_row
 from ucsearch.replay.classics.adaptive import forecast_level, fractile, rolling_quantile_level
 from ucsearch.replay.walk import Choice, Seen
 from ucsearch.task import Task
-from ucsearch.tasks.inventory import rules
+from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
 
 __all__ = [
     "ItemState",
     "Ordering",
+    "PairOrdering",
     "SpanDemand",
     "base_stock",
+    "base_surge",
     "batches",
     "capped_base_stock",
     "constant_order",
     "critical_ratio_of",
+    "dual_index",
+    "expected_waste",
     "newsvendor",
+    "periodic",
+    "periodic_reorder",
     "power_approximation",
     "reorder_point",
     "rolling_quantile",
@@ -70,6 +76,11 @@ class ItemState(NamedTuple):
         return int(self.params.lead_time)
 
     @property
+    def is_open(self) -> bool:
+        """Whether orders may be placed now."""
+        return not hasattr(self.params, "open") or bool(self.params.open[int(self.state.clock)])
+
+    @property
     def position(self) -> float:
         return rules.position_of(self.state)
 
@@ -79,6 +90,11 @@ class ItemState(NamedTuple):
     def level(self, ratio: float | None) -> float:
         """The fractile of demand over lead time + 1 periods."""
         return self.demand.fractile(self.ratio(ratio))
+
+    @property
+    def span(self) -> int:
+        """Periods until the order after this one can arrive."""
+        return span_of(self.state, self.params)
 
     @property
     def period_demand(self) -> float:
@@ -95,6 +111,11 @@ class ItemState(NamedTuple):
 Wish = Callable[[ItemState], float]
 
 
+def span_of(state: Any, p: Any) -> int:
+    """Periods until the order after the next one can arrive: lead time + 1, or what the calendar says."""
+    return int(p.span[int(state.clock)]) if hasattr(p, "span") else int(p.lead_time) + 1
+
+
 def critical_ratio_of(p: Any) -> float:
     """Underage over underage and overage, from the params `p` of a lead-time inventory: a unit short costs the penalty
     and the margin of its sale, a unit too many a period's holding. Kept within [0.01, 0.999], where members can
@@ -106,7 +127,7 @@ def critical_ratio_of(p: Any) -> float:
 
 def underage(p: Any) -> float:
     """Currency lost per unit short."""
-    return float(p.shortage + max(p.price - p.unit_cost, 0.0))
+    return float(p.shortage + max(p.price - p.unit_cost, 0.0) + getattr(p, "missed_unit", 0.0))
 
 
 # -------------------------------------------------------------------- the rules
@@ -185,6 +206,34 @@ def constant_order(item: ItemState) -> float:
     return float(np.maximum(item.past(), 0.0).mean())
 
 
+# -------------------------------------------------------------------- order days, shelf life
+
+
+def periodic(item: ItemState, ratio: float | None = None) -> float:
+    """(R, S): on order days up to the critical fractile of demand until the order after this one can arrive."""
+    return base_stock(item, ratio) if item.is_open else 0.0
+
+
+def periodic_reorder(item: ItemState, ratio: float | None = None, eoq: float = 1.0) -> float:
+    """(R, s, S): on order days, at or below s, up to S; s and S as of (s, S), over the periods that an order covers."""
+    return reorder_point(item, ratio, eoq) if item.is_open else 0.0
+
+
+def expected_waste(item: ItemState, ratio: float | None = None) -> float:
+    """EWA (Broekmeulen and van Donselaar 2009): (R, S) with stock and orders less what is expected to be discarded
+    before the order after this one can arrive, at mean demand."""
+    if not item.is_open:
+        return 0.0
+    p, s, waste = item.params, item.state, 0.0
+    mean = item.weights @ item.members
+    for h in range(item.span - 1):
+        y = float(mean[min(h, mean.size - 1)])
+        pipeline = (*s.pipeline, 0.0)
+        waste += general_rules.issued(s, general_rules.arriving_of(pipeline, s, p), y, p)[0]
+        s = general_rules.moved(s, pipeline, 0.0, y, p)
+    return base_stock(item, ratio) + waste
+
+
 # -------------------------------------------------------------------- as choosers
 
 
@@ -212,13 +261,16 @@ class Ordering:
             p = params_layout.build(own_row(rows, n))
             demand = self.known.get((seen.t, n))
             if demand is None:
-                demand = SpanDemand(members[n][:, : int(p.lead_time) + 1], weights[n])
+                demand = SpanDemand(members[n][:, : span_of(seen.layout.build(row), p)], weights[n])
                 self.known[seen.t, n] = demand
             past = partial(seen.past, n)
             item = ItemState(seen.layout.build(row), p, members[n], weights[n], past, demand)
             wish = self.wish if callable(self.wish) else self.wish[n]
-            action[n] = self._placed(item, float(wish(item)), seen.table[n], seen.mask[n])
+            action[n] = self._action(item, wish, seen.table[n], seen.mask[n])
         return Choice(action, np.zeros(len(action), np.int64))
+
+    def _action(self, item: ItemState, wish: Wish, table: Floats, mask: NDArray[np.bool_]) -> float:
+        return self._placed(item, float(wish(item)), table, mask)
 
     def _placed(self, item: ItemState, wanted: float, table: Floats, mask: NDArray[np.bool_]) -> float:
         """The action that orders about `wanted` units and is allowed; NaN where none is."""
@@ -233,3 +285,54 @@ class Ordering:
         if not allowed:
             return math.nan
         return float(min(allowed, key=lambda a: (abs(rules.ordered(s, a, p) - max(wanted, 0.0)), a)))
+
+
+# -------------------------------------------------------------------- two suppliers
+
+PairWish = Callable[[ItemState], tuple[float, float]]
+
+
+def base_surge(item: ItemState, share: float = 0.8, ratio: float | None = None) -> tuple[float, float]:
+    """Tailored base-surge: a constant share of mean demand from the regular supplier, and what is missing to the
+    critical fractile of demand over the expedited span from the expedited one."""
+    if not item.is_open:
+        return 0.0, 0.0
+    return share * item.period_demand, expedited_gap(item, ratio, share * item.period_demand)
+
+
+def dual_index(item: ItemState, ratio: float | None = None, fast: float | None = None) -> tuple[float, float]:
+    """Dual-index: expedite up to a fractile of demand over the expedited span, then order the rest regularly up to the
+    critical fractile of demand over the regular one."""
+    if not item.is_open:
+        return 0.0, 0.0
+    quick = expedited_gap(item, fast, 0.0)
+    return max(base_stock(item, ratio) - quick, 0.0), quick
+
+
+def expedited_gap(item: ItemState, ratio: float | None, regular: float) -> float:
+    """Units missing to the fractile of demand until the expedited order after this one arrives, of stock and orders
+    that arrive until then."""
+    p, s = item.params, item.state
+    place = int(s.clock)
+    reach = int(p.fast_slot[place])
+    arriving = sum(s.pipeline[: reach + 1]) + (regular if p.slot[place] <= reach else 0.0)
+    periods = max(1, item.span - int(p.lead_time) + reach)
+    level = SpanDemand(item.members[:, :periods], item.weights).fractile(item.ratio(ratio))
+    return float(max(level - s.on_hand - arriving, 0.0))
+
+
+class PairOrdering(Ordering):
+    """A rule of two suppliers as a chooser: `wish(item)` is a pair, and becomes the nearest one of the table."""
+
+    def _action(self, item: ItemState, wish: Any, table: Floats, mask: NDArray[np.bool_]) -> float:
+        slow, fast = wish(item)
+        allowed = table[mask].tolist()
+        if not allowed:
+            return math.nan
+
+        def away(action: float) -> tuple[float, float]:
+            p = item.params
+            regular, quick = supplier_rules.regular_of(action, p), supplier_rules.expedited_of(action, p)
+            return abs(regular - slow) + abs(quick - fast), action
+
+        return float(min(allowed, key=away))

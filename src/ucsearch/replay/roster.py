@@ -37,6 +37,7 @@ from ucsearch.tasks import CapacityPlan, Intervention, LeadTimeInventory, Storag
 __all__ = ["NODES", "Budget", "Entry", "opponents", "ordering_rules", "practitioners", "roster", "searches"]
 
 NODES = 200_000  # of an exact search or proof, per decision
+_SHARES = (0.8, 0.4, 0.6, 0.9, 1.0)  # of mean demand, ordered regularly
 _RATIOS = (None, 0.5, 0.65, 0.8, 0.88, 0.94, 0.97, 0.985)  # None: the critical ratio of the costs
 _EOQS = (1.0, 0.4, 0.65, 1.5, 2.2)  # economic order quantities
 _PACKS = (1, 2, 3, 4, 6)
@@ -205,9 +206,11 @@ def _of_task(known: Mapping[type[Any], Made], panel: Panel) -> Made | None:
 
 
 def _beside_orders(panel: Panel, plans: list[Entry], latitude: Latitude, how: Run) -> list[Entry]:
-    greedy = comparators.DelayAwareGreedy(delay=panel.delay, risk=0.0)  # at risk 0 only the mean counts
+    if panel.config.is_general:
+        rules = general_ordering_rules(panel, free=latitude.free, round_to=latitude.round_to)
+        return [*rules, _greedy(panel, how)]
     rules = [*plans, *ordering_rules(panel, free=latitude.free, round_to=latitude.round_to, how=how)]
-    rules.append(Entry("greedy", "classic", lambda: Deterministic(panel.task, greedy, how=how)))
+    rules.append(_greedy(panel, how))
     by_name = {entry.name: entry for entry in rules}
     return [by_name[name] for name in _ORDERING]
 
@@ -317,6 +320,43 @@ def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, h
         rule("constant order", ordering.constant_order, "mean of the history"),
         myopic,
     ]  # fmt: skip
+
+
+def general_ordering_rules(panel: Panel, *, free: bool, round_to: float) -> list[Entry]:
+    """Rules for order days, shelf life and two suppliers; without fixed costs (R, s, S) is (R, S)."""
+    config, task = panel.config, panel.task
+    known: dict[tuple[int, int], ordering.SpanDemand] = {}
+
+    def rule(kind: type[Ordering], name: str, wish: Callable[..., Any], note: str, **knobs: Any) -> Entry:
+        def make(**chosen: Any) -> Chooser:
+            return kind(task, partial(wish, **chosen), free=free, round_to=round_to, known=known)
+
+        def make_each(settings: Sequence[Mapping[str, Any]]) -> Chooser:
+            return kind(task, [partial(wish, **each) for each in settings], free=free, round_to=round_to, known=known)
+
+        return Entry(name, "classic", make, note, knobs, make_each=make_each)
+
+    if config.has_two_suppliers:
+        return [
+            rule(ordering.PairOrdering, "dual-index", ordering.dual_index, "two order-up-to levels", ratio=_RATIOS,
+                 fast=_RATIOS),
+            rule(ordering.PairOrdering, "tailored base-surge", ordering.base_surge, "constant regular orders",
+                 share=_SHARES, ratio=_RATIOS),
+        ]  # fmt: skip
+    found = [
+        rule(Ordering, "(R,S)", ordering.periodic, "fractile until the order after this one arrives", ratio=_RATIOS),
+        rule(Ordering, "(R,s,S)", ordering.periodic_reorder, "economic order quantities above it", ratio=_RATIOS,
+             eoq=_EOQS),
+    ]  # fmt: skip
+    if config.shelf_life is not None:
+        found.append(rule(Ordering, "EWA base-stock", ordering.expected_waste, "(R,S) and what is expected to be "
+                          "discarded", ratio=_RATIOS))  # fmt: skip
+    return found
+
+
+def _greedy(panel: Panel, how: Run) -> Entry:
+    greedy = comparators.DelayAwareGreedy(delay=panel.delay, risk=0.0)  # at risk 0 only the mean counts
+    return Entry("greedy", "classic", lambda: Deterministic(panel.task, greedy, how=how))
 
 
 def _has_packs(panel: Panel) -> bool:

@@ -223,6 +223,14 @@ class OnSeries(ABC):
 
     # ---------------------------------------------------------------- replays
 
+    def covering(self, periods: int) -> Any:
+        """The record where what it knows of dates reaches so many periods; itself where it knows none."""
+        return self
+
+    def dated(self, first: str) -> Any:
+        """The record as of another first day (an ISO date); itself where days make no difference."""
+        return self
+
     def opening(self, past: Floats) -> Any | None:
         """The state that a replay begins in, from the outcomes `past` before it; None: where the states file says, or
         `fit`."""

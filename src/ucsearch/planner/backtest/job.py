@@ -72,6 +72,8 @@ def run_backtest(
     if before and len(long) < len(histories):
         text = f"{len(histories) - len(long)} of {len(histories)} series have no {before} periods more to tune on"
         notes.append(f"{text}; rules were tuned on the others" if long else f"{text}: no rule is tuned")
+    if (unknown := sum(h.unknown for h in histories)) > 0:
+        notes.append(f"{unknown} periods without a known demand: in the replay they count as forecast a period before")
     rules = rules_of(settings, histories)
     window = settings.backtest.periods + settings.backtest.warmup
     parts.expect(effort_of_report(rules, settings, len(histories), len(long), before, beside=given is not None))

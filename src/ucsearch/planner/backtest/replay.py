@@ -27,6 +27,7 @@ from ucsearch.planner.backtest.resume import Arrays
 from ucsearch.planner.backtest.trucks import ALONE, Loads, Place, trucks_of
 from ucsearch.planner.decide.sizes import panel_inputs
 from ucsearch.planner.decide.states import Case, Kinds, StateFile, state_columns
+from ucsearch.planner.files.calendar import later
 from ucsearch.planner.files.sales import Data, read_sales
 from ucsearch.planner.files.sales import History as Sold
 from ucsearch.planner.files.table import Problem, open_table
@@ -48,6 +49,7 @@ Floats = NDArray[np.float64]
 RULE, PLANNED, PROVED = 1, 5, 25
 """What a decision takes, for a progress bar: about as a rule, a plan on one forecast and a proved plan take time."""
 _HINDSIGHT_NODES = 2_000_000
+_SPARE = 64  # periods that a calendar reaches beyond those that are replayed and planned
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +61,38 @@ class History:
     case: Case  # with the state it starts from
     place: Place = ALONE  # its truck, and what it hangs together with
     first: Any = None  # when the first period was; None where the file counts steps
+    known: Floats | None = None  # (n, K) what is known ahead
+    period: str = "any"
+
+    @property
+    def unknown(self) -> int:
+        """Periods of which nobody knows what was asked for."""
+        return int(np.isnan(self.y).reshape(len(self.y), -1).any(axis=1).sum())
 
     def until(self, last: int, window: int) -> History:
         """As if the newest `last` periods had not come yet, for a replay of the `window` before them."""
         y = self.y[: len(self.y) - last]
-        state = self.case.config.opening(y[: len(y) - window])
-        return replace(self, y=y, case=self.case if state is None else self.case._replace(state=state))
+        case = _opened(self.case, y, window, self.first, self.period)
+        return replace(self, y=y, case=case)
 
 
-def read_histories(settings: Settings, data: Data, states: str | Path | None) -> tuple[list[History], list[Problem]]:
+def read_histories(
+    settings: Settings, data: Data, states: str | Path | None, *, tuned: bool = True
+) -> tuple[list[History], list[Problem]]:
     """Every series that can be replayed, and what is wrong with the others. Where the task does not open a replay by
     itself, series begin as `states` says; without it, as the task's `fit` does."""
     if getattr(settings.task, "is_planned", False):
         raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
-    sales = read_sales(data, settings)
-    book = None if states is None else StateFile(open_table(states, settings.columns.decimal), settings)
-    kinds, refused = Kinds(settings), why_not_replayed(sales, settings)
+    sales, window = read_sales(data, settings), settings.backtest.periods + settings.backtest.warmup
+    if settings.task is not None:  # both parts of the history, and what is planned past them
+        reach = 2 * window + (settings.backtest.earlier or 0) + settings.policy.depth + _SPARE
+        settings = replace(settings, task=settings.task.covering(reach))
+    kinds, refused = Kinds(settings, tuned=tuned), why_not_replayed(sales, settings)
+    begins = {sold.series: _first_day(sold.first, len(sold.y) - window, sales.period) for sold in sales.histories}
+    dates = {series: day for series, day in begins.items() if day is not None}
+    book = None
+    if states is not None:
+        book = StateFile(open_table(states, settings.columns.decimal), settings, kinds, first=dates)
     histories: list[History] = []
     loads = Loads(settings, book)
     problems = [*sales.problems, *([] if book is None else book.problems), *loads.problems]
@@ -91,13 +109,13 @@ def read_histories(settings: Settings, data: Data, states: str | Path | None) ->
         if text:
             problems.append(Problem(sales.file, "", column, sold.series, text))
             continue
-        case = _plain_case(kinds) if book is None else book.cases[sold.series]
-        window = settings.backtest.periods + settings.backtest.warmup
-        state = case.config.opening(sold.y[: len(sold.y) - window])
-        if state is None and book is None:
-            state = _begin(case.config)
-        own = case if state is None else case._replace(state=state)
-        histories.append(History(sold.series, sold.y, own, loads.place(sold.series), sold.first))
+        case = _plain_case(kinds, sold.series) if book is None else book.cases[sold.series]
+        own = _opened(case, sold.y, window, sold.first, sales.period)
+        if own.state is None:
+            own = own._replace(state=_begin(case.config))
+        histories.append(
+            History(sold.series, sold.y, own, loads.place(sold.series), sold.first, sold.known, sales.period)
+        )
     _check_trucks(histories, settings)
     if not histories:
         raise DataError("\n".join(map(str, problems[:20])) or f"{sales.file}: no series to replay")
@@ -116,15 +134,33 @@ def _check_trucks(histories: Sequence[History], settings: Settings) -> None:
             )  # fmt: skip
 
 
-def _plain_case(kinds: Kinds) -> Case:
+def _first_day(first: Any, periods: int, period: str) -> Any:
+    """The day that begins so many periods after the first one; None where nobody knows days."""
+    return None if first is None or period == "any" or periods < 0 else later(first, periods, period)
+
+
+def _opened(case: Case, y: Floats, window: int, first: Any, period: str) -> Case:
+    """With the record and the state of the period that begins `window` periods before the end."""
+    config, params = case.config, case.params
+    day = _first_day(first, len(y) - window, period)
+    if day is not None and (dated := config.dated(str(day)[:10])) is not config:
+        base, fresh = config.params(), dated.params()
+        changed = {name: getattr(params, name) for name in base._fields if getattr(params, name) != getattr(base, name)}
+        config, params = dated, fresh._replace(**changed)
+    past = y[: len(y) - window]
+    state = config.opening(past[~np.isnan(past.reshape(len(past), -1)).any(axis=1)])
+    return Case(case.kind, case.state if state is None else state, params, config)
+
+
+def _plain_case(kinds: Kinds, series: str) -> Case:
     """Of the settings alone."""
-    config = kinds.config({})
+    config = kinds.config(kinds.with_penalty(series, {}))
     return Case(kinds.kind(config, {}), None, config.params(), config)
 
 
 def _out_of_range(sold: Sold, settings: Settings) -> str:
     floor, words = settings.task.fit().floor, settings.task.words()
-    if (sold.y >= floor).all():
+    if not (sold.y < floor).any():
         return ""
     advice = ": write returns as 0" if settings.task.places_orders else ""
     return f"saw {sold.least(settings.period)}, expected {words.outcome} of at least {floor:g}{advice}"
@@ -137,6 +173,15 @@ def _begin(config: Any) -> Any:
     if lacking:
         raise InputError("states", "nothing", f"a file that says where each series begins ({', '.join(lacking)})")
     return config.state(**start)
+
+
+def _filled(y: Floats) -> Floats:
+    """A past without gaps, for rules that look at it: the mean of what was known before stands for each."""
+    gaps = np.isnan(y)
+    if not gaps.any():
+        return y
+    known = np.cumsum(np.where(gaps, 0.0, y), axis=0) / np.maximum(np.cumsum(~gaps, axis=0), 1)
+    return np.where(gaps, known, y)
 
 
 def effort_of(chooser: Chooser) -> int:
@@ -188,7 +233,20 @@ class Replay:
     def _forecast(self, history: History) -> Floats:
         """Forecasts of every period, each from what came before it."""
         cutoffs = np.arange(len(history.y) - self.length - 1, len(history.y) - 1, dtype=np.int64)
-        return self.how_forecast.forecasts(history.series, history.y, cutoffs, self.settings.recalibration)
+        return self.how_forecast.forecasts(
+            history.series, history.y, cutoffs, self.settings.recalibration, history.known
+        )
+
+    def _realised(self, n: int) -> Floats:
+        """What happened; where nobody knows it, what was forecast one period before."""
+        y = self.group[n].y[len(self.group[n].y) - self.length :]
+        gaps = np.isnan(y)
+        if not gaps.any():
+            return y
+        ahead = self.members[n, :, :, 0].mean(axis=1)
+        if (y[~gaps] == np.floor(y[~gaps])).all():
+            ahead = np.round(ahead)
+        return np.where(gaps, ahead, y)
 
     @cached_property
     def panel(self) -> Panel:
@@ -209,9 +267,9 @@ class Replay:
                 Stretch("", history.series, 0, at, self.length, self.settings.season, history.y, 1.0)
                 for history, at in zip(group, begin, strict=True)
             ),
-            self.members, np.stack([history.y[at:] for history, at in zip(group, begin, strict=True)]),
+            self.members, np.stack([self._realised(n) for n in range(len(group))]),
             np.zeros((len(group), self.length, 0)),  # nobody is told the future
-            tuple(history.y[:at] for history, at in zip(group, begin, strict=True)),
+            tuple(_filled(history.y[:at]) for history, at in zip(group, begin, strict=True)),
             self.settings.forecaster.name, grid,
             None if rows is None else np.array([rows.flatten(case.params, "params") for case in cases]),
         )  # fmt: skip

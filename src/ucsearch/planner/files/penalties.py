@@ -1,4 +1,4 @@
-"""The file of penalties by which a fill rate or a service level is reached: `tune` writes it, every command reads it."""
+"""The file of penalties that reach a fill rate or a service level: `tune` writes it, every command reads it."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ demand. All are off by default; with any of them on, the task is made of `genera
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -431,10 +432,12 @@ class Switches(OnSeries):
         stock = level if self.ages or self.shelf_life is None else 0.0
         return self.state(stock, orders, level, ages=ages, clock=place)
 
+    def dated(self, first: str) -> Any:
+        """The same inventory, whose calendar begins with another day."""
+        return dataclasses.replace(self, first_day=first) if self.has_calendar else self
+
     def covering(self, periods: int) -> Any:
         """The same inventory, whose calendar with holidays reaches so many periods at least."""
-        import dataclasses
-
         if not self.holidays or (self.calendar_length or _LENGTH) >= periods:
             return self
         return dataclasses.replace(self, calendar_length=periods)
