@@ -110,8 +110,13 @@ def run_backtest(
     return BacktestResult(
         tuple(history.series for history in histories), tracks, released, tuple(problems), settings,
         dict(sorted(reasons.items())), knobs, spent, before if knobs else 0, why, tuple(notes),
+        tuple(float(h.case.config.target) for h in histories) if _has_targets(histories) else (),
         tuple(history.place.cluster for history in histories),
     )  # fmt: skip
+
+
+def _has_targets(histories: Sequence[History]) -> bool:
+    return all(getattr(h.case.config, "target", None) is not None for h in histories)
 
 
 def _track(found: Arrays, name: str) -> Track:

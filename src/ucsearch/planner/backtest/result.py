@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.planner.backtest.achieved import Achieved, achieved
 from ucsearch.planner.files.calendar import one_period
 from ucsearch.planner.files.table import Problem, write_table
 from ucsearch.planner.settings import Settings
@@ -116,6 +117,7 @@ class BacktestResult:
     earlier: int = 0  # periods that rules were tuned on
     no_hindsight: str = ""  # why there is none
     notes: tuple[str, ...] = ()
+    targets: tuple[float, ...] = ()  # fill rate or service level of each series; none where costs are given
     clusters: tuple[str, ...] = ()  # what each series hangs together with: its truck or store; "" for itself alone
 
     @property
@@ -279,7 +281,17 @@ class BacktestResult:
             lines += [f"  {name}: {chosen.text()}, of {chosen.tries} settings" for name, chosen in self.knobs.items()]
         if self.no_hindsight:
             lines.append(f"no hindsight: {self.no_hindsight}")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *(one.text() for one in self.achieved()), *self.notes])
+
+    def achieved(self) -> list[Achieved]:
+        """What the policy reached of its targets; nothing where costs are given."""
+        if not self.targets:
+            return []
+        parts = self.tracks[POLICY].parts
+        by_period = self.settings.task.service_level is not None
+        asked = np.ones_like(parts["demand"]) if by_period else parts["demand"]
+        got = parts["in_full"] if by_period else parts["served"]
+        return achieved(np.array(self.targets), got.sum(axis=1), asked.sum(axis=1))
 
     @property
     def earns(self) -> bool:

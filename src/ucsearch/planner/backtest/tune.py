@@ -29,6 +29,8 @@ from ucsearch.planner.backtest.replay import PROVED, History, Replay, read_histo
 from ucsearch.planner.backtest.result import GIVEN, POLICY, BacktestResult
 from ucsearch.planner.backtest.resume import Arrays, Kept, Parts, Progress, file_hash
 from ucsearch.planner.backtest.rules import earlier_part, with_service_level
+from ucsearch.planner.backtest.targets import tune_targets
+from ucsearch.planner.files.penalties import write_penalties
 from ucsearch.planner.files.sales import Data, read_sales
 from ucsearch.planner.history import horizon_of, needed_periods, with_season
 from ucsearch.planner.settings import Settings, parse_settings
@@ -72,6 +74,7 @@ class TuneResult:
     report: BacktestResult  # of the later part
     inputs: dict[str, str]  # hashes
     earns: bool = False  # shown as profit, not as cost
+    told: tuple[str, ...] = ()  # about targets
 
     def table(self) -> str:
         """What was tried, what it cost, and the report on the later part."""
@@ -94,7 +97,7 @@ class TuneResult:
             if t.final is not None:
                 lines.append(f"  on {len(t.final)} series: {t.label} {sign * t.final.sum():,.2f}")
         later = ["", "on the later periods, looked at once:", self.report.text()]
-        return "\n".join([*lines, *later, "", self.verdict()])
+        return "\n".join([*self.told, *lines, *later, "", self.verdict()])
 
     def verdict(self) -> str:
         """Whether to take what was chosen: what it did on the later periods beside the settings as given."""
@@ -165,7 +168,19 @@ def run_tune(
         text = edited(text, {"backtest": {"season": with_season(given, data).season}})
         given = parse_settings(text.encode(), given.file)
     follows = {**inputs, "earlier": before, "tries": tries, "service_level": service_level}
-    job = _Tuning(text, given, data, states, before, Parts(Kept(keep, "tune", follows), progress))
+    parts = Parts(Kept(keep, "tune", follows), progress)
+    told: list[str] = []
+    if getattr(given.task, "target", None) is not None:
+        histories, _ = read_histories(given, data, states, tuned=False)
+        long = [h for h in histories if len(h.y) >= needed_periods(given) + before]
+        if not long:
+            raise InputError("files.sales", "no series", f"{before} periods more to find penalties on")
+        penalties, told = tune_targets(parts, given, long, before)
+        path = given.path("targets")
+        if path is None:
+            raise InputError("files.targets", "nothing", "a file to write penalties to")
+        write_penalties(path, penalties)
+    job = _Tuning(text, given, data, states, before, parts)
     if service_level is not None:
         _, times, _ = with_service_level(job.parts, given, job.histories, job.histories, before, service_level)
         job.shortage(times)
@@ -192,7 +207,7 @@ def run_tune(
     job.parts.finish()
     return TuneResult(
         made, chosen, tuple(trials), job.skipped, job.names, len(drawn), before, report, inputs,
-        earns=given.task.form != "cost",
+        earns=given.task.form != "cost", told=tuple(told),
     )  # fmt: skip
 
 

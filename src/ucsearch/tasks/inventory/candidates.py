@@ -18,7 +18,9 @@ _FIXED_NODES = 20_000
 
 
 def ways_to_plan(settings: Any) -> list[tuple[str, Changes]]:
-    """Other ways to plan than the settings say."""
+    """Other ways to plan than the settings say; with a target none, because its penalties belong to one way."""
+    if settings.task.target is not None:
+        return []
     own = tomllib.loads(settings.text)["policy"]
     lead, depth = int(settings.task.lead_time), settings.policy.depth
     nodes = max(settings.proof.node_budget, _CLOSED_NODES)
@@ -54,6 +56,8 @@ def _says(settings: Any, name: str, changes: Changes) -> bool:
 
 def refined_plans(settings: Any) -> list[tuple[str, Changes]]:
     """Around the best way to plan: depth, order sizes, recalibration, risk."""
+    if settings.task.target is not None:
+        return []
     task, policy, sizes = settings.task, settings.policy, settings.actions
     lead, depth, seasonal = int(task.lead_time), policy.depth, settings.season > 1
     plans: list[tuple[str, Changes]] = []
