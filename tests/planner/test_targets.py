@@ -12,6 +12,8 @@ import pytest
 import ucsearch as uc
 from tests.planner.kit import write_csv
 from ucsearch.errors import InputError
+from ucsearch.planner.backtest.achieved import achieved
+from ucsearch.planner.backtest.targets import least_power
 from ucsearch.planner.decide.job import run_decide
 from ucsearch.planner.decide.sizes import panel_inputs
 from ucsearch.planner.decide.states import Case, Kinds
@@ -63,9 +65,8 @@ def followed(case: Case, trace: Trace, settings: Any, penalty: float) -> tuple[f
     )
     _, params, _ = panel_inputs([case], trace, settings)
     own = type(params)(*(np.ravel(x) if np.ndim(x) > 1 else float(np.ravel(x)[0]) for x in params))
-    own = own._replace(**{
-        n: tuple(np.ravel(getattr(params, n)).tolist()) for n in ("grid", "levels", "open", "due", "slot", "span", "fast_slot")
-    })  # fmt: skip
+    rows = ("grid", "levels", "open", "due", "slot", "span", "fast_slot")
+    own = own._replace(**{n: tuple(np.ravel(getattr(params, n)).tolist()) for n in rows})
     task, law = config.task(), trace.law()
     policy = uc.solve(task, trace, states=case.state, params=own)
     now: dict[Any, float] = {case.state: 1.0}
@@ -159,3 +160,25 @@ def test_decisions_read_the_penalty_of_each_series(tmp_path: Path) -> None:
     texts = [str(p) for p in report.problems]
     assert any("series B: saw one for 0.9, expected what reaches 0.95: `ucsearch tune` finds it" in t for t in texts)
     assert any("series C: saw no penalty, expected what reaches 0.9" in t for t in texts)
+
+
+def test_the_least_power_that_reaches_the_target() -> None:
+    for wanted in (-7, -2, -1, 0, 1, 2, 5, 13):
+        asked: list[int] = []
+
+        def share(power: int, wanted: int = wanted, asked: list[int] = asked) -> float:
+            asked.append(power)
+            return 0.95 + 0.001 * (power - wanted)
+
+        assert least_power(share, 0.95) == (wanted, pytest.approx(0.95))
+        assert len(asked) == len(set(asked)) <= 9
+    with pytest.raises(InputError, match="what orders can reach here"):
+        least_power(lambda power: 0.5, 0.95)
+    assert least_power(lambda power: 1.0, 0.95)[0] == -24
+
+
+def test_what_was_achieved_is_pooled_by_target() -> None:
+    found = achieved(np.array([0.9, 0.9, 0.95]), np.array([8.0, 90.0, 5.0]), np.array([10.0, 100.0, 5.0]))
+    assert [(one.target, one.share, one.series) for one in found] == [(0.9, 98.0 / 110.0, 2), (0.95, 1.0, 1)]
+    assert found[0].low <= found[0].share <= found[0].high
+    assert "target 0.9: achieved 0.8909 [0.8000, 0.9000] over 2 series" in found[0].text()

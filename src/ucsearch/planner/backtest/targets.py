@@ -69,12 +69,13 @@ def tune_targets(
             if not reached.met[i]:
                 notes.append(f"{h.series}: {target:g} is out of reach, {reached.promised[i]:.3f} at most")
     made: dict[str, Penalty] = {}
+    held: dict[tuple[str, ...], Floats] = {}
     for target in sorted({penalty.target for penalty, _ in found.values()}):
         own = {series: pair for series, pair in found.items() if pair[0].target == target}
 
         def share(power: int, own: dict[str, tuple[Penalty, History]] = own, target: float = target) -> float:
             charged = [_charged(h, p.name, p.value * FACTOR**power) for p, h in own.values()]
-            return _replayed(parts, f"target-{target:g}-{power}", charged, before, start)
+            return _replayed(parts, f"target-{target:g}-{power}", charged, before, start, held)
 
         power, reached_share = least_power(share, target)
         notes.append(
@@ -123,12 +124,17 @@ def _charged(history: History, name: str, value: float) -> History:
     return dataclasses.replace(history, case=case._replace(config=config, params=case.params._replace(**{name: value})))
 
 
-def _replayed(parts: Parts, stage: str, histories: Sequence[History], before: Settings, length: int) -> float:
-    """The pooled share that the policy serves in a replay."""
+def _replayed(
+    parts: Parts, stage: str, histories: Sequence[History], before: Settings, length: int,
+    held: dict[tuple[str, ...], Floats],
+) -> float:  # fmt: skip
+    """The pooled share that the policy serves in a replay; `held` keeps forecasts for the next one."""
     by_period = histories[0].case.config.service_level is not None
 
     def work(part: list[History]) -> Arrays:
-        replay = Replay(part, before, parts.tick)
+        names = tuple(history.series for history in part)
+        replay = Replay(part, before, parts.tick, held.get(names))
+        held[names] = replay.members
         track = replay.track(replay.walk(replay.policy()))
         got, asked = ("in_full", np.ones_like(track["in_full"])) if by_period else ("served", track["demand"])
         return {"got": track[got].sum(axis=1), "asked": asked.sum(axis=1)}
