@@ -351,7 +351,6 @@ def test_it_holds_with_so_many_members_that_the_share_grows(mode: int) -> None:
 
 
 @pytest.mark.filterwarnings("error::ucsearch.errors.UncompilableWarning")
-@pytest.mark.compiled
 def test_it_holds_for_compiled_kernels() -> None:
     seen = {check(seed, engine="compiled")[0] for seed in range(some(1200))}
     assert {"exact", "tied", ""} <= seen

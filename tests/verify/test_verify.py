@@ -967,7 +967,7 @@ def test_a_task_may_be_named_in_the_record(tmp_path: Path) -> None:
     [
         ("UPDATE entries SET body = replace(body, 'A-1', 'A-2') WHERE seq = 2", "entry 2.digest"),
         ("UPDATE entries SET digest = substr(digest, 3) || '00' WHERE seq = 2", "entry 2.digest"),
-        ("UPDATE entries SET head = replace(head, 'a', 'b') WHERE seq = 3", "entry 3.head"),
+        ("UPDATE entries SET head = substr(head, 3) || '00' WHERE seq = 3", "entry 3.head"),
         ("UPDATE entries SET written_at = '2027-01-01T00:00:00+00:00' WHERE seq = 1", "entry 1.head"),
         ("UPDATE entries SET written_at = NULL WHERE seq = 1", "entry 1.head"),
         ("DELETE FROM entries WHERE seq = 2", "entry 2.seq"),
