@@ -32,8 +32,8 @@ from ucsearch.records import sqlite as store
 store.PRAGMAS = (*store.PRAGMAS, "PRAGMA synchronous = OFF")
 
 path, kills, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-text = "{'descr': '<f8', 'fortran_order': False, 'shape': (256,), }".ljust(117) + "\n"
-blob = b"\x93NUMPY\x01\x00v\x00" + text.encode() + bytes(2048)
+text = "{'descr': '<f8', 'fortran_order': False, 'shape': (256,), }".ljust(117) + "\\n"
+blob = b"\\x93NUMPY\\x01\\x00v\\x00" + text.encode() + bytes(2048)
 
 def write(run, pipe, rng, steps):
     log = AuditLog(path, timeout_s=60)
