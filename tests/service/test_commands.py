@@ -121,7 +121,7 @@ def test_check_says_what_cannot_be_written(
     def access(path: Path, mode: int, **more: bool) -> bool:  # root may write everywhere
         return path != tmp_path / "s" / place and real(path, mode, **more)
 
-    monkeypatch.setattr("ucsearch.service.run.os.access", access)
+    monkeypatch.setattr(os, "access", access)
     code, text = command("check", str(tmp_path / "s"))
     assert (code, "cannot be written" in text) == (level, True), text
 
