@@ -96,12 +96,12 @@ NUMBA_OLDEST := $(shell sed -n 's/^ *"numba>=\([0-9.]*\)".*/\1/p' pyproject.toml
 
 .venv-numba-oldest/.stamp: pyproject.toml
 	$(call make-env,.venv-numba-oldest,$(PYTHON))
-	@.venv-numba-oldest/bin/python -m pip install -qq "numba==$(NUMBA_OLDEST)" hypothesis pytest scipy -e .
+	@.venv-numba-oldest/bin/python -m pip install -qq "numba==$(NUMBA_OLDEST)" hypothesis pandas pytest scipy -e .
 	@touch $@
 
 .venv-numba-newest/.stamp: pyproject.toml
 	$(call make-env,.venv-numba-newest,$(PYTHON))
-	@.venv-numba-newest/bin/python -m pip install -qq --upgrade numba hypothesis pytest scipy -e .
+	@.venv-numba-newest/bin/python -m pip install -qq --upgrade numba hypothesis pandas pytest scipy -e .
 	@touch $@
 
 .PHONY: setup
