@@ -38,6 +38,9 @@ def new(
         str, typer.Argument(metavar="KIND", help="What to plan: inventory, truck, storage, capacity, intervention.")
     ],
     folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path("."),
+    switches: Annotated[
+        str, typer.Option("--with", help="Rules of an inventory: calendar, shelf_life, fill_rate.")
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Write commented settings and small sample files.
@@ -47,11 +50,12 @@ def new(
     from ucsearch.planner.new.inventory import next_commands, write_scaffold
 
     with reported():
-        paths = write_scaffold(kind, folder, force=force)
+        rules = [name.strip() for name in switches.split(",") if name.strip()]
+        paths = write_scaffold(kind, folder, force=force, switches=rules)
     for path in paths:
         typer.echo(f"wrote {path}")
     typer.echo("\nNext" + ("" if folder == Path(".") else f", in {folder}") + ":")
-    for command in next_commands(kind):
+    for command in next_commands(kind, rules):
         typer.echo(f"  {command}")
 
 

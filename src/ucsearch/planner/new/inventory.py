@@ -15,6 +15,13 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.embedded import sample_demand, sample_states
 from ucsearch.lab.data.records import SeriesSet
 from ucsearch.planner.files.table import write_table
+from ucsearch.planner.new.switches import (
+    check_switches,
+    commands_with,
+    files_with,
+    settings_with,
+    write_switched,
+)
 from ucsearch.planner.settings.reading import USUAL_NAME
 from ucsearch.records.files import whole_file
 
@@ -25,6 +32,7 @@ FIRST_DAY = date(2024, 1, 1)  # a Monday, as the sample's week begins with one
 NOW = "2024-05-20"  # the day after the sample ends
 SERIES = 8
 HORIZON = 14
+SAMPLES = ("forecasts.csv", "states.csv", "sales.csv")
 
 INVENTORY = """\
 # Settings of an ordering job. Lines with a # show defaults or alternatives; `ucsearch tasks --schema` lists every key
@@ -101,17 +109,23 @@ warmup = 7              # periods before them
 """
 
 
-def write_scaffold(kind: str, folder: str | Path, *, force: bool = False) -> tuple[Path, ...]:
-    """Write the settings and sample files of a kind; files that are there are left alone unless `force`."""
+def write_scaffold(
+    kind: str, folder: str | Path, *, force: bool = False, switches: Sequence[str] = ()
+) -> tuple[Path, ...]:
+    """Write the settings and sample files of a kind; files that are there are left alone unless `force`. `switches`:
+    rules that not every inventory has, of `SWITCHES`."""
     if kind not in KINDS:
         raise InputError("kind", repr(kind), f"one of {', '.join(map(repr, KINDS))}")
+    check_switches(switches)
+    if switches and kind != KINDS[0]:
+        raise InputError("--with", ", ".join(switches), f"nothing for {kind}: these are rules of an inventory")
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder}: cannot be made ({error.strerror})") from error
     other = None if kind == KINDS[0] else _module(kind)
-    names = (USUAL_NAME, "forecasts.csv", "states.csv", "sales.csv") if other is None else other.FILES
+    names = (USUAL_NAME, *SAMPLES, *files_with(switches)) if other is None else other.FILES
     paths = tuple(folder / name for name in names)
     there = [str(p) for p in paths if p.exists()]
     if there and not force:
@@ -119,9 +133,12 @@ def write_scaffold(kind: str, folder: str | Path, *, force: bool = False) -> tup
             f"{', '.join(there)}: there already; `--folder NAME` writes into another folder, --force would replace them"
         )
     with whole_file(paths[0]) as file:
-        file.write((INVENTORY if other is None else other.SETTINGS).encode())
+        text = settings_with(INVENTORY, switches) if switches else INVENTORY
+        file.write((text if other is None else other.SETTINGS).encode())
     if other is None:
         _write_samples(paths[1], paths[2], paths[3])
+        if switches:
+            write_switched(folder, sample_demand(count=SERIES, horizon=HORIZON), switches)
     else:
         other.write_samples(folder)
     return paths
@@ -132,8 +149,10 @@ def _module(kind: str) -> Any:
     return import_module(f"ucsearch.planner.new.{kind}")
 
 
-def next_commands(kind: str = KINDS[0]) -> tuple[str, ...]:
+def next_commands(kind: str = KINDS[0], switches: Sequence[str] = ()) -> tuple[str, ...]:
     """What to type next, in the folder that was written."""
+    if switches:
+        return commands_with(next_commands(), switches)
     if kind != KINDS[0]:
         return tuple(_module(kind).COMMANDS)
     return (
