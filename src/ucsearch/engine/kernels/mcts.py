@@ -69,9 +69,8 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     clear, offer = bests.build(improves, jit)
     score_inline = scored_by.score
 
-    @jit.lean_call
+    @jit.lean
     def score(h, st, i, only, win, panel, tables, cand):
-        """One copy of it for the three places below."""
         return score_inline(h, st, i, only, win.use_bound, win, panel, tables, cand)
 
     @jit.lean_call

@@ -48,9 +48,8 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     lost, _, _, blank, report, copy_paths = ending.build(rules, k, jit)
     mix, absorb, uniform, content_of = streams.build(N, jit)
 
-    @jit.lean_call
+    @jit.lean
     def score(h, walk, only, win, panel, cand):
-        """One copy of it for the two places below."""
         return score_inline(h, walk.st, h, only, False, win, panel, 0.0, cand)
 
     @jit.lean_call

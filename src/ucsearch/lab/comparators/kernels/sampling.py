@@ -81,12 +81,11 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     lost, _, improves, blank, report, copy_paths = ending.build(rules, k, jit)
     mix, absorb, uniform, content_of = streams.build(N, jit)
 
-    @jit.lean_call
+    @jit.lean
     def score(h, st, only, win, panel, cand):
-        """One copy of it for the two places below."""
         return score_inline(h, st, 0, only, False, win, panel, 0.0, cand)
 
-    @jit.lean_call
+    @jit.lean
     def extend(h, R, U, G, ret, win, panel, cand):
         return extend_inline(h, R, U, G, ret, 0, 0, win, panel, cand, ret, 0)
 
