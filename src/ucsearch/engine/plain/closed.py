@@ -1,6 +1,6 @@
 """Closed-loop search in plain Python: the exact value of every first action when later ones may depend on what is seen.
 
-This is the specification of ../compiled/templates/closed.py. Forward over layers from the root: states are told apart
+This is the specification of ../kernels/closed.py. Forward over layers from the root: states are told apart
 by their class of information and their bits. Then backward:
 
     Q(s, a) = sum_k w_k [reward(s, a, y_k) + discount * V(step(s, a, y_k))],    V(s) = max over feasible a of Q(s, a)

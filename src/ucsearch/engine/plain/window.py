@@ -1,6 +1,6 @@
 """One window's problem in plain Python: scoring actions, moving states, adding up paths.
 
-This engine is the specification. The compiled templates do the same operations in the same order, so that both give
+This engine is the specification. The kernels do the same operations in the same order, so that both give
 the same bytes. A node carries one state in additive modes and one per member in members mode.
 """
 

@@ -3,7 +3,7 @@
 Every number is a hash (SplitMix64's finaliser, Steele, Lea and Flood 2014), so results depend neither on threads nor on
 how windows are split into batches. A window's part of the hash is its content (state, mean outcomes, action scores of
 the searched steps), not its place in a panel: equal windows get equal answers. Python integers masked to 64 bits here,
-uint64 in the templates, the same bits in both.
+uint64 in the kernels, the same bits in both.
 """
 
 from __future__ import annotations
