@@ -85,7 +85,7 @@ class Reader:
     beside: list[subprocess.Popen[str]] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     types_all: bool = True  # False: commands are typed below `<!-- slow -->` alone, the others are only shown
-    written: list[str] = field(default_factory=list)  # names of files, without their endings
+    written: list[str] = field(default_factory=list)  # modules
 
     def read(self, text: str, slow: bool = False) -> int:
         """Do all of it; how many outputs were compared."""
@@ -100,7 +100,7 @@ class Reader:
                 continue
             if block.title:
                 (self.folder / block.title).write_text(body, encoding="utf-8")
-                self.written.append(Path(block.title).stem)
+                self.written += [Path(block.title).stem] if block.title.endswith(".py") else []
             elif block.language == "python":
                 printed = self._python(body, space, f"<{place}>")
                 continue
