@@ -31,6 +31,11 @@ def figure(value: float, digits: int = 6) -> str:
     return f"{value:.{digits}g}"
 
 
+def action_figure(action: Any) -> str:
+    """An action, a number or a tuple of them, as people read it."""
+    return ", ".join(map(figure, action)) if isinstance(action, tuple) else figure(action)
+
+
 def offered_words(actions: Sequence[float], called: str = "actions", pack: float = 0.0, *, ranged: bool = False) -> str:
     """The set that something is best of, as it stands after "best"; NaN is no action. `ranged`: the actions are
     quantities, so that their range and a common step say something."""

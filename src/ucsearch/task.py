@@ -165,7 +165,7 @@ class Task(Generic[State, Params]):
 
     name: str  # goes into records
     state: type[Any]  # NamedTuple of floats or fixed-length tuples of floats
-    actions: Sequence[float]  # (m,) strictly ascending
+    actions: Sequence[Any]  # (m,) strictly ascending numbers, or tuples of one length in lexicographic order
     feasible: Callable[..., Any]  # (s, a, p) or (s, a, h, p) -> bool: the hard rules
     step: Callable[..., Any]  # (s, a, y, p) -> state after outcome y
     reward: Callable[..., Any]  # (s, a, y, p) or (s, a, y, h, p) -> float: what it is worth
@@ -192,7 +192,8 @@ class Task(Generic[State, Params]):
     counted: bool = False  # actions count pieces: where those offered and the state are whole, others are too
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which no action can be, whoever asks: full power
     config: Any = None  # the record of parameters that it was made from, which knows its words and units
-    action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
+    action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only; of tuples their places
+    width: int = field(init=False, repr=False)  # numbers of an action that is a tuple; 0: it is one number
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values
 
     if TYPE_CHECKING:  # what rules look like; the fields themselves are called with one argument more or less
@@ -237,18 +238,13 @@ class Task(Generic[State, Params]):
             raise InputError("task.state", repr(self.state), "a NamedTuple class")
         if self.outcome is not None and not is_named_tuple_type(self.outcome):
             raise InputError("task.outcome", repr(self.outcome), "a NamedTuple class or None")
-        actions = as_finite(self.actions, "task.actions")
-        if actions.ndim != 1 or actions.size == 0:
-            raise InputError("task.actions", f"shape {actions.shape}", "at least one action in one dimension")
-        for i in range(1, actions.size):
-            if not actions[i] > actions[i - 1]:
-                expected = f"more than {actions[i - 1]} (strictly ascending)"
-                raise InputError("task.actions", actions[i], expected, index=i)
-        actions = actions + 0.0  # -0.0 becomes 0.0
-        actions.flags.writeable = False
-        object.__setattr__(self, "limits", _limits(self.limits, actions))
-        object.__setattr__(self, "action_array", actions)
-        object.__setattr__(self, "actions", tuple(actions.tolist()))
+        values, width = _grid(self.actions)
+        numbers = np.arange(len(values), dtype=np.float64) if width else np.array(values)
+        numbers.flags.writeable = False
+        object.__setattr__(self, "limits", _limits(self.limits, np.sort(np.array(values), axis=None)))
+        object.__setattr__(self, "action_array", numbers)
+        object.__setattr__(self, "actions", values)
+        object.__setattr__(self, "width", width)
         if self.label_of is not None and not callable(self.label_of):
             raise InputError("task.label_of", repr(self.label_of), "a function of an action's value, or None")
         object.__setattr__(self, "labels", self._labels())
@@ -343,7 +339,17 @@ class Task(Generic[State, Params]):
             more.append(f"outcome {self.outcome.__name__}({', '.join(self.outcome._fields)})")
         return f"Task({self.name!r}, version {self.version!r}: {', '.join(more)})"
 
-    def label(self, index: int, action: float) -> str:
+    def action_of(self, number: float) -> Any:
+        """What a number of `action_array` stands for: itself, or with tuples the action at that place; NaN for NaN."""
+        return self.actions[int(number)] if self.width and number == number else number
+
+    def number_of(self, action: Any) -> float:
+        """The number that stands for an action in arrays; NaN where it is none of the task's."""
+        if not self.width:
+            return float(action)
+        return float(self.actions.index(action)) if action in self.actions else math.nan
+
+    def label(self, index: int, action: Any) -> str:
         """The label of an action: of its position where the user named those, else of its value in this window,
         `action`."""
         return self.labels[index] if self.named else self._name(action)
@@ -359,13 +365,18 @@ class Task(Generic[State, Params]):
             raise InputError("task.labels", seen, f"{len(self.actions)}, one per action", hint=hint)
         return labels
 
-    def _name(self, action: float) -> str:
-        return figure(action) if self.label_of is None else str(self.label_of(action))
+    def _name(self, action: Any) -> str:
+        if self.label_of is not None:
+            return str(self.label_of(action))
+        return ", ".join(map(figure, action)) if self.width else figure(action)
 
-    def offered(self, actions: Sequence[float], pack: float = 0.0) -> str:
+    def offered(self, actions: Sequence[Any], pack: float = 0.0) -> str:
         """The set that a decision is best of, as it stands in a sentence after "best": "among 9 sizes offered (0 to 240
         in steps of 30)", "of all whole packs of 6 up to 240". `actions` are those of one window, NaN where there is
         none; `pack` is the window's (`pack_in`)."""
+        if self.width:
+            actions = [self.number_of(a) for a in actions if a == a]
+            return offered_words(actions, self.called)
         return offered_words(actions, self.called, pack, ranged=self.called != "actions" and not self.named)
 
     def judged(self, steps: int) -> int:
@@ -434,6 +445,23 @@ class Task(Generic[State, Params]):
     def __getstate__(self) -> dict[str, Any]:
         """Without what is kept for speed: kernels belong to this process."""
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+
+def _grid(given: Any) -> tuple[tuple[Any, ...], int]:
+    """The actions, -0.0 as 0.0, and how many numbers each has as a tuple (0: it is one number)."""
+    tuples = isinstance(given, Sequence) and bool(given) and all(isinstance(a, tuple) for a in given)
+    if tuples and len({len(a) for a in given}) > 1:
+        raise InputError("task.actions", f"lengths {sorted({len(a) for a in given})}", "tuples of one length")
+    actions = as_finite(given, "task.actions") + 0.0
+    if actions.size == 0 or actions.ndim != 1 + tuples:
+        expected = "at least one action: numbers in one dimension, or tuples of one length"
+        raise InputError("task.actions", f"shape {actions.shape}", expected)
+    values = tuple(map(tuple, actions.tolist())) if tuples else tuple(actions.tolist())
+    for i in range(1, len(values)):
+        if not values[i] > values[i - 1]:
+            order = "strictly ascending" if not tuples else "strictly ascending, the first numbers first"
+            raise InputError("task.actions", values[i], f"more than {values[i - 1]} ({order})", index=i)
+    return values, actions.shape[1] if tuples else 0
 
 
 def _limits(given: Any, actions: NDArray[np.float64]) -> tuple[float, float]:

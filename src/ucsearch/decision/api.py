@@ -303,8 +303,9 @@ def refuse(
     grid = task.action_array if actions is None else np.asarray(actions, dtype=np.float64).reshape(-1)
     if grid.size not in (0, len(task.actions)):
         raise InputError("actions", f"{grid.size} actions", f"{len(task.actions)}, or none when they are not known")
-    action, feasible = (math.nan, False) if state is None else checked_fallback(task, state, p, grid.tolist())
-    fallback = None if math.isnan(action) else action
+    offered = [task.action_of(a) for a in grid.tolist()]
+    action, feasible = (math.nan, False) if state is None else checked_fallback(task, state, p, offered)
+    fallback = None if action != action else action
     return Decision(
         outcome=Outcome.HOLD,
         action=None,
@@ -323,5 +324,5 @@ def refuse(
         fallback_feasible=feasible,
         fallback_cost=math.nan,
         now=moment,
-        refused=Refused(task, state, p, tuple(grid.tolist())),
+        refused=Refused(task, state, p, tuple(offered)),
     )

@@ -19,7 +19,7 @@ from ucsearch.decision.fallbacks import Fallbacks
 from ucsearch.decision.gate import FAILURES, IN_TIME, TIE_ALLOWED, Context, Gate, Reason
 from ucsearch.decision.view import brief, brief_panel, frame_of, html_of, html_panel
 from ucsearch.decision.words import explain_condition, explain_fallback, explain_keeping, explain_mode, explain_release
-from ucsearch.formatting import figure
+from ucsearch.formatting import action_figure, figure
 from ucsearch.rules.dialect import explain as rules_words
 from ucsearch.rules.dialect import findings
 from ucsearch.task import Task
@@ -122,7 +122,7 @@ class Decision:
                 chosen = " <- put forward" if r.index == self.certificate.action_index else ""
                 lines.append(f"  {r.label}: {score}, {upper}{chosen}")
             for branch in self.certificate.plan.branches:
-                steps = ", ".join(figure(a) for a in branch.actions[1:SHOWN_STEPS])
+                steps = ", ".join(action_figure(a) for a in branch.actions[1:SHOWN_STEPS])
                 if steps:
                     lines.append(f"  after {branch.name} outcomes the policy goes on with {steps}")
         return "\n".join(lines)
@@ -144,7 +144,7 @@ class DecisionPanel:
     conditions: tuple[Checked, ...]  # every condition for all windows
     context: Context  # what the caller knows: age of the trace, time spent, calibration, a pause
     outcome: NDArray[np.str_]  # (W,)
-    action: NDArray[np.float64]  # (W,) NaN on HOLD
+    action: NDArray[np.float64]  # (W,) NaN on HOLD; of tuples their places in `task.actions`
     cause: tuple[Reason, ...]  # (W,)
     fallbacks: Fallbacks  # asked where needed
     now: str  # the clock reading that was passed in; "" when none was
@@ -193,17 +193,17 @@ class DecisionPanel:
         released = outcome is Outcome.RELEASED
         pass_kind = certificate.pass_kind if released else ""
         own, may_leave, cost = self.fallbacks.at(w)
-        fallback = None if math.isnan(own) else own
+        fallback = None if own != own else own
         cause = self.cause[w]
         if released:
-            label = plan.task.label(certificate.action_index, float(self.action[w]))
+            label = plan.task.label(certificate.action_index, plan.task.action_of(float(self.action[w])))
             sentence = explain_release(certificate, label, pass_kind)
         else:
             shown = None if outcome is Outcome.HOLD else self._label(plan, fallback)
             sentence = explain_fallback(cause, certificate, self._detail(w, rows), shown)
         return Decision(
             outcome=outcome,
-            action=None if outcome is Outcome.HOLD else float(self.action[w]),
+            action=None if outcome is Outcome.HOLD else plan.task.action_of(float(self.action[w])),
             reason=Reason.FALLBACK_INFEASIBLE if outcome is Outcome.HOLD else cause,
             cause=cause,
             sentence=sentence,
@@ -224,7 +224,7 @@ class DecisionPanel:
         )
 
     @staticmethod
-    def _label(plan: Any, action: float | None) -> str:
+    def _label(plan: Any, action: Any) -> str:
         if action is None or action not in plan.actions:
             return "?"
         return str(plan.task.label(plan.actions.index(action), action))

@@ -20,10 +20,11 @@ __all__ = ["Fallbacks", "checked_fallback"]
 _REWARD, _UNCERTAINTY = int(Col.STEP_REWARD), int(Col.STEP_UNCERTAINTY)
 
 
-def checked_fallback(task: Task, state: Any, params: Any, available: Sequence[float]) -> tuple[float, bool]:
+def checked_fallback(task: Task, state: Any, params: Any, available: Sequence[Any]) -> tuple[Any, bool]:
     """The fallback and whether it may be sent; a fallback that raises or is no action may not."""
     try:
-        action = as_number(guarded(task.fallback, state, params))  # finite, so that `in` compares by value
+        found = guarded(task.fallback, state, params)
+        action = tuple(map(as_number, found)) if task.width else as_number(found)  # finite: `in` compares by value
         if action not in available:
             return math.nan, False
         return action, as_allowed(guarded(task.feasible_at, state, action, 0, params))
@@ -51,7 +52,8 @@ class Fallbacks:
     def _fill(self, rest: NDArray[np.int64]) -> None:
         plan = self._certified.plan
         for w in rest.tolist():
-            self._action[w], self._feasible[w] = checked_fallback(plan.task, *plan.start(w))
+            action, self._feasible[w] = checked_fallback(plan.task, *plan.start(w))
+            self._action[w] = action if action != action else plan.task.number_of(action)
         self._asked[rest] = True
 
     def prepare(self, windows: Sequence[int]) -> None:
@@ -62,14 +64,14 @@ class Fallbacks:
             self._fill(rest)
         self._costs.update(zip(chosen.tolist(), self._cost(chosen).tolist(), strict=True))
 
-    def at(self, w: int) -> tuple[float, bool, float]:
+    def at(self, w: int) -> tuple[Any, bool, float]:
         """Action (NaN: none), whether it may be sent, and its cost, of one window."""
         if not self._asked[w]:
             self._fill(np.array([w]))
         cost = self._costs.get(w)
         if cost is None:
             cost = float(self._cost(np.array([w]))[0])
-        return float(self._action[w]), bool(self._feasible[w]), cost
+        return self._certified.plan.task.action_of(float(self._action[w])), bool(self._feasible[w]), cost
 
     def cost(self, windows: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Of those windows, or all: first step of the candidate against the one-step fallback, in risk-adjusted reward;

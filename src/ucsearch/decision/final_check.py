@@ -24,6 +24,7 @@ from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.run import outcomes_of
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Fault
+from ucsearch.formatting import action_figure
 from ucsearch.layout import own_row
 from ucsearch.policies import MODES
 from ucsearch.rules.answers import as_number, guarded
@@ -98,7 +99,7 @@ def _path_doubt(certified: CertifiedPanel, w: int) -> str:
             node = window.root(state)
             for h, i in enumerate(certified.paths[w, first].tolist()):
                 if not window.allowed(node.states, i, h):
-                    return f"the plain rules do not allow action {window.actions[i]:g} at step {h}"
+                    return f"the plain rules do not allow action {action_figure(window.actions[i])} at step {h}"
                 extended = window.extend(node, window.score_one(node, i, h), h)
                 if extended is None:
                     return "the plain rules do not let the path end there"
@@ -143,7 +144,7 @@ def _policy_look(plan: Plan, eps: float) -> str:
         for branch in plan.branches:
             for h, (state, a) in enumerate(zip(branch.states, branch.actions, strict=False)):
                 if not window.allowed((state,), window.actions.index(a), h):
-                    return f"the plain rules do not allow action {a:g} at step {h} after {branch.name} outcomes"
+                    return f"the plain rules do not allow action {action_figure(a)} at step {h} after {branch.name} outcomes"
             if not window.ended(branch.states[-1:], plan.settings.depth - 1, plan.action_index):
                 return f"the plain rules do not let the plan end as it does after {branch.name} outcomes"
         found = []

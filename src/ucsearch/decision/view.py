@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ucsearch.formatting import figure, make_frame
+from ucsearch.formatting import action_figure, figure, make_frame
 from ucsearch.report.small import SHOWN, figure_text, small_table
 from ucsearch.report.text import esc
 
@@ -24,7 +24,7 @@ def label_of(decision: Decision) -> str:
         return ""
     known = decision.refused if decision.certificate is None else decision.certificate.plan
     if known is None or action not in (actions := tuple(known.actions)):
-        return figure(action)
+        return action_figure(action)
     return str(known.task.label(actions.index(action), action))
 
 
@@ -48,7 +48,9 @@ def frame_of(decisions: Iterable[Decision], backend: str = "auto") -> Any:
 
 
 def _row(d: Decision) -> tuple[Any, ...]:
-    action, score = (math.nan if x is None else float(x) for x in (d.action, score_of(d)))
+    action = math.nan if d.action is None else d.action
+    found = score_of(d)
+    score = math.nan if found is None else found
     margin, regret, cost = float(d.release_margin), float(d.regret_bound), float(d.fallback_cost)
     return (
         d.outcome.value, action, label_of(d), d.reason.value, score, margin, regret, cost, d.sentence, d.record_id,

@@ -70,19 +70,19 @@ class AverageCost:
         """The middle of the bounds."""
         return 0.5 * (self.low + self.high)
 
-    def action(self, state: Any, phase: int = 0) -> float:
+    def action(self, state: Any, phase: int = 0) -> Any:
         """The best action in `state` at `phase` (0 to P - 1) of the law."""
         row = np.array(self.layout.flatten(state, "state"))
         at = np.flatnonzero((self.rows[phase] == row).all(axis=1))
         if not at.size:
             raise InputError("state", repr(state), f"a state that can be reached at phase {phase}")
-        return float(self.task.action_array[self.best[phase][at[0]]])
+        return self.task.actions[self.best[phase][at[0]]]
 
     def table(self, backend: str = "auto") -> Any:
         """One row for each state, as a data frame: phase, fields, the best action, and whether the policy meets it
         again and again."""
         rows = [
-            (p, *row, float(self.task.action_array[x]), bool(again))
+            (p, *row, self.task.actions[x], bool(again))
             for p, parts in enumerate(zip(self.rows, self.best, self.met, strict=True))
             for row, x, again in zip(parts[0].tolist(), parts[1].tolist(), parts[2].tolist(), strict=True)
         ]

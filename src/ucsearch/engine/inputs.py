@@ -61,6 +61,9 @@ def unstructured(trace: Trace, settings: Settings) -> NDArray[np.bool_]:
 def action_grid(task: Task, actions: ArrayLike | None, windows: int) -> Floats:
     if actions is None:
         return task.action_array[None]
+    if task.width:
+        expected = "nothing: every window offers the tuples of the task"
+        raise InputError("actions", f"shape {np.shape(actions)}", expected, hint="`feasible` says what is allowed.")
     grid = np.atleast_2d(as_finite(actions, "actions", allow_nan=True))
     m = task.action_array.size
     if grid.ndim != 2 or grid.shape[1] != m or grid.shape[0] not in (1, windows):

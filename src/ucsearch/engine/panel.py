@@ -80,9 +80,8 @@ class PanelPlan:
         return [None if layout is None else layout.build(row) for row in self.inputs.params.tolist()]
 
     @cached_property
-    def _actions(self) -> list[list[float]]:
-        actions: list[list[float]] = self.inputs.actions.tolist()
-        return actions
+    def _actions(self) -> list[list[Any]]:
+        return [[self.task.action_of(a) for a in row] for row in self.inputs.actions.tolist()]
 
     @property
     def status(self) -> NDArray[np.int64]:
@@ -91,7 +90,7 @@ class PanelPlan:
 
     @property
     def action(self) -> Floats:
-        """(W,) first actions, NaN where there is none."""
+        """(W,) first actions, NaN where there is none; of tuples their places in `task.actions`."""
         index = self.outputs.out_i[:, OutI.FIRST]
         actions = np.broadcast_to(self.inputs.actions, (len(self), self.inputs.actions.shape[1]))
         picked = np.take_along_axis(actions, np.maximum(index, 0)[:, None], axis=1)[:, 0]
@@ -124,7 +123,7 @@ class PanelPlan:
 
     @property
     def path(self) -> Floats:
-        """(W, d) actions, NaN where there is no path."""
+        """(W, d) actions, NaN where there is no path; of tuples their places in `task.actions`."""
         index = self.outputs.path
         actions = np.broadcast_to(self.inputs.actions, (len(self), self.inputs.actions.shape[1]))
         picked = np.take_along_axis(actions, np.maximum(index, 0).astype(np.int64), axis=1)

@@ -104,21 +104,21 @@ class Plan:
         return int(self.outputs.out_i[self.window, OutI.FIRST])
 
     @property
-    def action(self) -> float | None:
-        """The first action, or None when no path was found: never a guess."""
+    def action(self) -> Any:
+        """The first action, a number or a tuple, or None when no path was found: never a guess."""
         index = int(self.outputs.out_i[self.window, OutI.FIRST])
         if index < 0:
             return None
-        return float(own_row(self.inputs.actions, self.window)[index])
+        return self.task.action_of(float(own_row(self.inputs.actions, self.window)[index]))
 
     @property
     def label(self) -> str | None:
         return None if self.action is None else self.task.label(self.action_index, self.action)
 
     @property
-    def actions(self) -> tuple[float, ...]:
+    def actions(self) -> tuple[Any, ...]:
         """(m,) this window's actions, NaN where unavailable."""
-        return tuple(own_row(self.inputs.actions, self.window).tolist())
+        return tuple(map(self.task.action_of, own_row(self.inputs.actions, self.window).tolist()))
 
     @property
     def offered(self) -> str:
@@ -126,7 +126,7 @@ class Plan:
         return self.task.offered(self.actions, self.task.pack_in(own_row(self.inputs.params, self.window).tolist()))
 
     @property
-    def path(self) -> tuple[float, ...]:
+    def path(self) -> tuple[Any, ...]:
         """The whole path of actions; () when none was found."""
         if not self.found:
             return ()
@@ -206,7 +206,7 @@ class Plan:
         actions = self.actions
         for i, action in enumerate(actions):
             bits = flags[i]
-            path: tuple[float, ...] = ()
+            path: tuple[Any, ...] = ()
             if bits & First.RETAINED and self.outputs.paths.shape[0]:
                 path = tuple(actions[x] for x in self.outputs.paths[self.window, i].tolist())
             score, reward, uncertainty, upper, step_reward, step_uncertainty, _ = table[i]

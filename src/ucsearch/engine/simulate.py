@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ucsearch.engine import compile as kernels
 from ucsearch.engine.status import Fault
 from ucsearch.errors import InputError, TaskError
+from ucsearch.formatting import action_figure
 from ucsearch.layout import Layout, as_finite, own_row
 from ucsearch.policies import MODES
 from ucsearch.task import Task
@@ -99,8 +100,8 @@ class Simulator:
         allowed = self.mask(rows)[np.arange(len(rows)), index]
         if not allowed.all():
             w = int(np.argmax(~allowed))
-            action = float(own_row(self.actions, w)[index[w]])
-            raise InputError("chosen", f"action {action:g}, which is not feasible", "a feasible action", index=w)
+            action = self.task.action_of(float(own_row(self.actions, w)[index[w]]))
+            raise InputError("chosen", f"action {action_figure(action)}, which is not feasible", "a feasible action", index=w)
         return self._run(rows, index, y, True, 0)
 
     def advance(self, rows: Floats, index: Ints, y: Floats, at: Ints | int = 0) -> Step:
@@ -145,7 +146,7 @@ class Simulator:
             own = own_row(self.params, w).tolist()
             p = None if params_layout is None else params_layout.build(own)
             state, h = layout.build(row), int(np.broadcast_to(at, (len(rows),))[w])
-            actions = own_row(self.actions, w).tolist()
+            actions = [task.action_of(a) for a in own_row(self.actions, w).tolist()]
             if move and index[w] >= 0:
                 a = actions[index[w]]
                 outcome = y[w, 0].item() if task.outcome is None else task.outcome(*y[w].tolist())
@@ -162,7 +163,7 @@ class Simulator:
         return Step(following, rewards, mask)
 
     def _raise(self, w: int, kind: int, index: NDArray[np.int64]) -> None:
-        action = float(own_row(self.actions, w)[index[w]])
+        action = self.task.action_of(float(own_row(self.actions, w)[index[w]]))
         raise TaskError(Fault.TEXT[kind], task=self.task.name, window=w, action=action)
 
 

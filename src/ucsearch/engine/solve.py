@@ -126,8 +126,8 @@ class SolvedPolicy(Generic[State]):
         """Transitions (state, action, outcome) that were evaluated."""
         return sum(part.transitions for part in self._parts)
 
-    def action(self, state: State, step: int = 0, seen: Sequence[Any] = ()) -> float | None:
-        """The best action in `state` at `step`; None where no policy keeps the rules.
+    def action(self, state: State, step: int = 0, seen: Sequence[Any] = ()) -> Any:
+        """The best action, a number or a tuple, in `state` at `step`; None where no policy keeps the rules.
 
         Args:
             state: a state of the task. At step 0 a state that was not reached is solved now, and remembered.
@@ -147,7 +147,7 @@ class SolvedPolicy(Generic[State]):
         part, i = self._find(state, step, seen, self.depth)
         return float(part.value[i])
 
-    def action_values(self, state: State, step: int = 0, seen: Sequence[Any] = ()) -> dict[float, float]:
+    def action_values(self, state: State, step: int = 0, seen: Sequence[Any] = ()) -> dict[Any, float]:
         """What each allowed action is worth in `state` at `step` when the best policy follows. Arguments and errors as
         for `action`."""
         part, i = self._find(state, step, seen, self.depth - 1)
@@ -162,8 +162,8 @@ class SolvedPolicy(Generic[State]):
         return found
 
     def actions(self, states: Any) -> Floats:
-        """(N,) best first actions of many states, NaN where no policy keeps the rules: for a simulation. States that
-        were not reached are solved together."""
+        """(N,) best first actions of many states, NaN where no policy keeps the rules: for a simulation; of tuples
+        their places in `task.actions`. States that were not reached are solved together."""
         layout, rows = panel_states(self.task, states, 1)
         if layout != self.layout:
             raise InputError("states", f"{layout.lengths}", f"tuples as long as those solved, {self.layout.lengths}")
@@ -174,7 +174,7 @@ class SolvedPolicy(Generic[State]):
         for n, row in enumerate(rows):
             part, i = self._place(row, 0, 0) or (self._parts[0], -1)
             if i >= 0 and part.action[i] >= 0:
-                out[n] = self._actions[part.action[i]]
+                out[n] = self._inputs.actions[0, part.action[i]]
         return out
 
     def table(self, step: int | None = 0, backend: str = "auto") -> Any:
@@ -201,9 +201,8 @@ class SolvedPolicy(Generic[State]):
     # ---------------------------------------------------------------- inside
 
     @cached_property
-    def _actions(self) -> list[float]:
-        actions: list[float] = self._inputs.actions[0].tolist()
-        return actions
+    def _actions(self) -> list[Any]:
+        return list(self._window.actions)
 
     @cached_property
     def _window(self) -> Window:

@@ -51,7 +51,7 @@ def make_window(
         settings=settings,
         layout=layout,
         params=None if params_layout is None else params_layout.build(row.tolist()),
-        actions=own_row(inputs.actions, w).tolist(),
+        actions=[task.action_of(a) for a in own_row(inputs.actions, w).tolist()],
         mean=outcomes_of(task, own_row(inputs.mean, w).tolist()),
         members=[outcomes_of(task, m) for m in own_row(inputs.members, w).tolist()],
         weights=own_row(inputs.weights, w).tolist(),
