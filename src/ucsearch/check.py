@@ -228,7 +228,7 @@ def _check_fallback(task: Task, states: list[Any]) -> None:
             raise TaskError(reason, task=task.name) from error
         if action not in task.actions:
             raise TaskError(f"fallback returned {action!r}, expected one of {task.actions}", task=task.name)
-        if infeasible is None and not task.feasible_at(state, float(action), 0, task.params):
+        if infeasible is None and not task.feasible_at(state, action if task.width else float(action), 0, task.params):
             infeasible = (action, state)
     if infeasible is not None:
         warn_user(

@@ -33,7 +33,7 @@ def figure(value: float, digits: int = 6) -> str:
 
 def action_figure(action: Any) -> str:
     """An action, a number or a tuple of them, as people read it."""
-    return ", ".join(map(figure, action)) if isinstance(action, tuple) else figure(action)
+    return f"({', '.join(map(figure, action))})" if isinstance(action, tuple) else figure(action)
 
 
 def offered_words(actions: Sequence[float], called: str = "actions", pack: float = 0.0, *, ranged: bool = False) -> str:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError, TaskError
-from ucsearch.formatting import figure, offered_words
+from ucsearch.formatting import action_figure, offered_words
 from ucsearch.instead import Fill, fill_of
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type, with_one_zero
 from ucsearch.rules.identity import Identity, identity_of, text_of
@@ -259,6 +259,10 @@ class Task(Generic[State, Params]):
         if (self.prepare is None) != (self.bound is None):
             have, missing = ("bound", "prepare") if self.prepare is None else ("prepare", "bound")
             raise InputError(f"task.{missing}", "nothing", f"a function, because task.{have} is given")
+        if width and len(self.continuations):
+            raise InputError(
+                "task.continuations", f"{len(self.continuations)} policies", "none where actions are tuples"
+            )
         wrapped = tuple(c if isinstance(c, Continuation) else Continuation(c) for c in self.continuations)
         object.__setattr__(self, "continuations", wrapped)
         if not isinstance(self.uses, Mapping):
@@ -366,9 +370,7 @@ class Task(Generic[State, Params]):
         return labels
 
     def _name(self, action: Any) -> str:
-        if self.label_of is not None:
-            return str(self.label_of(action))
-        return ", ".join(map(figure, action)) if self.width else figure(action)
+        return action_figure(action) if self.label_of is None else str(self.label_of(action))
 
     def offered(self, actions: Sequence[Any], pack: float = 0.0) -> str:
         """The set that a decision is best of, as it stands in a sentence after "best": "among 9 sizes offered (0 to 240

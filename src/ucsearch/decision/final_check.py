@@ -144,7 +144,8 @@ def _policy_look(plan: Plan, eps: float) -> str:
         for branch in plan.branches:
             for h, (state, a) in enumerate(zip(branch.states, branch.actions, strict=False)):
                 if not window.allowed((state,), window.actions.index(a), h):
-                    return f"the plain rules do not allow action {action_figure(a)} at step {h} after {branch.name} outcomes"
+                    what = f"action {action_figure(a)} at step {h} after {branch.name} outcomes"
+                    return f"the plain rules do not allow {what}"
             if not window.ended(branch.states[-1:], plan.settings.depth - 1, plan.action_index):
                 return f"the plain rules do not let the plan end as it does after {branch.name} outcomes"
         found = []

@@ -179,6 +179,8 @@ def _said(what: str, cached: bool) -> Iterator[None]:
 def name_of(task: Task, layout: Layout, kind: Kind) -> str:
     """A digest in hex. Raises `Unreadable` where a rule is no Python function."""
     digest = hashlib.sha256(_ours(kind.module))
+    if task.width:  # the tuples are constants of the kernel
+        digest.update(np.array(task.actions).tobytes() + bytes([task.width % 256]))
     params, fill = task.params_layout, task.fill
     roles = {role: function for role, function in task.functions().items() if role not in ("fallback", "invariant")}
     roles |= {f"use:{name}": function for name, function in task.uses.items()}

@@ -101,7 +101,9 @@ class Simulator:
         if not allowed.all():
             w = int(np.argmax(~allowed))
             action = self.task.action_of(float(own_row(self.actions, w)[index[w]]))
-            raise InputError("chosen", f"action {action_figure(action)}, which is not feasible", "a feasible action", index=w)
+            raise InputError(
+                "chosen", f"action {action_figure(action)}, which is not feasible", "a feasible action", index=w
+            )
         return self._run(rows, index, y, True, 0)
 
     def advance(self, rows: Floats, index: Ints, y: Floats, at: Ints | int = 0) -> Step:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.arrays import blob_id
-from ucsearch.records.canonical import encode_number, loads
+from ucsearch.records.canonical import loads
 from ucsearch.records.chain import entry_digest, next_head
 from ucsearch.records.entries import (
     JUDGED,
@@ -270,7 +270,7 @@ class AuditLog(AuditReader):
         task: Task | None,
         who: str,
         why: str,
-        action: float | str | None,
+        action: Any,
         at: str | datetime | None = None,
         request: Request | str | None = None,
         of: RowOf | None = None,
@@ -279,13 +279,14 @@ class AuditLog(AuditReader):
         """Record that a person took another `action` than a decision or a refusal (by id or number); it stays as it is.
         `of` is a row of the segment that `decision` then names.
 
-        The task's rules are asked here: any action that they allow in the recorded state may be taken, by value or by
-        label, one off the grid too, which is marked. Otherwise `NotAllowed` is raised and nothing is appended, unless
-        `force` is given: then it is recorded and marked as forced. Once an outcome is reported, nothing is. The last
-        override counts; the action None withdraws those before it. `at` is the time of the override; without it the
-        log's clock is asked.
+        The task's rules are asked here: any action that they allow in the recorded state may be taken, by value (a
+        number or a tuple) or by label, one off the grid too, which is marked. Otherwise `NotAllowed` is raised and
+        nothing is appended, unless `force` is given: then it is recorded and marked as forced. Once an outcome is
+        reported, nothing is. The last override counts; the action None withdraws those before it. `at` is the time of
+        the override; without it the log's clock is asked.
         """
         from ucsearch.records.overrides import judge
+        from ucsearch.records.record import as_value
 
         if at is None:
             if self._clock is None:
@@ -310,7 +311,7 @@ class AuditLog(AuditReader):
             "series": str(original.get("series", "")),
             "who": who,
             "why": why,
-            "action": None if judged.action is None else encode_number(judged.action),
+            "action": as_value(judged.action),
             "label": judged.label,
             "off_grid": judged.off_grid,
             "at": time_text(at, "override.at"),

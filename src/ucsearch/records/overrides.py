@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError, UCSearchError
+from ucsearch.formatting import action_figure
 from ucsearch.layout import Layout
 from ucsearch.records.canonical import decode_number
 from ucsearch.rules.answers import as_allowed, guarded
@@ -54,13 +55,13 @@ class NotAllowed(RecordError):
 class Judged(NamedTuple):
     """An action that the rules allow, or that a person forces."""
 
-    action: float | None  # None withdraws
+    action: Any  # a number or a tuple of them; None withdraws
     label: str  # "" off the grid, or withdrawn
     off_grid: bool
     forced: str = ""  # what it breaks; "" where it breaks nothing
 
 
-def judge(record: Mapping[str, Any], task: Task | None, action: float | str | None, *, force: bool = False) -> Judged:
+def judge(record: Mapping[str, Any], task: Task | None, action: Any, *, force: bool = False) -> Judged:
     """What may be recorded as replacement of `record`'s action: any action the rules allow in its state, by value or by
     label; None withdraws an earlier replacement and needs no rules. One that breaks them, or is off the unit of the
     actions offered, is taken only with `force`."""
@@ -69,7 +70,7 @@ def judge(record: Mapping[str, Any], task: Task | None, action: float | str | No
     if not isinstance(task, Task):
         raise InputError("override.task", type(task).__name__, "the uc.Task whose rules must allow the action")
     inputs = recorded_inputs(record, task)
-    value, label = _by_label(inputs, task, action) if isinstance(action, str) else (_finite(action), "")
+    value, label = _by_label(inputs, task, action) if isinstance(action, str) else (_given(task, action), "")
     problem = _problem(inputs, task, value) or _off_unit(inputs, task, value)
     if problem and not force:
         raise NotAllowed(problem, _feasible(inputs, task))
@@ -101,7 +102,7 @@ def read_action(
     return number
 
 
-def _by_label(inputs: RecordedInputs, task: Task, text: str) -> tuple[float, str]:
+def _by_label(inputs: RecordedInputs, task: Task, text: str) -> tuple[Any, str]:
     places = [i for i, label in enumerate(inputs.labels) if label == text]
     if len(places) != 1:
         found = "names several of the recorded actions" if places else "is no label of the recorded actions"
@@ -110,6 +111,20 @@ def _by_label(inputs: RecordedInputs, task: Task, text: str) -> tuple[float, str
     if value is None:
         raise NotAllowed(f"{text!r} was not available", _feasible(inputs, task))
     return value, text
+
+
+def _parts(action: Any) -> tuple[float, ...]:
+    """The numbers of an action."""
+    return action if isinstance(action, tuple) else (action,)
+
+
+def _given(task: Task, action: Any) -> Any:
+    """A number, or a tuple of as many as the task's actions have."""
+    if not task.width:
+        return _finite(action)
+    if not isinstance(action, tuple) or len(action) != task.width:
+        raise InputError("override.action", repr(action), f"a tuple of {task.width} numbers, a label, or None")
+    return tuple(map(_finite, action))
 
 
 def _finite(action: Any) -> float:
@@ -124,32 +139,34 @@ def _finite(action: Any) -> float:
     return number + 0.0
 
 
-def _problem(inputs: RecordedInputs, task: Task, action: float) -> str | None:
+def _problem(inputs: RecordedInputs, task: Task, action: Any) -> str | None:
     low, high = task.limits
-    if not low <= action <= high and action not in inputs.actions:
-        return f"{action:g} is beyond what {task.name!r} can do ({low:g} to {high:g})"
+    shown = action_figure(action)
+    if action not in inputs.actions and not all(low <= x <= high for x in _parts(action)):
+        return f"{shown} is beyond what {task.name!r} can do ({low:g} to {high:g})"
     try:
         allowed = as_allowed(guarded(task.feasible_at, inputs.state, action, 0, inputs.params))
     except Exception as error:  # whatever user code raises here means the same: the rules do not allow it
-        return f"the rules of {task.name!r} cannot judge {action:g} in {inputs.state!r} ({error!r})"
-    return None if allowed else f"{action:g} breaks the rules of {task.name!r} in {inputs.state!r}"
+        return f"the rules of {task.name!r} cannot judge {shown} in {inputs.state!r} ({error!r})"
+    return None if allowed else f"{shown} breaks the rules of {task.name!r} in {inputs.state!r}"
 
 
-def _off_unit(inputs: RecordedInputs, task: Task, action: float) -> str:
+def _off_unit(inputs: RecordedInputs, task: Task, action: Any) -> str:
     """What is odd about an action beside those offered: not of their unit, or far larger; "" where nothing is."""
-    offered = [a for a in inputs.actions if a is not None]
-    if action in offered:
+    if action in inputs.actions:
         return ""
+    shown, own = action_figure(action), _parts(action)
+    offered = [x for a in inputs.actions if a is not None for x in _parts(a)]
     numbers = [x for item in inputs.state for x in (item if isinstance(item, tuple) else (item,))]
     pack = float(getattr(inputs.params, task.pack)) if task.pack else 0.0
     if pack > 0.0 and _whole(offered, pack):
-        if not _whole([action], pack):
-            return f"{action:g} is not in whole packs of {pack:g}"
-    elif task.counted and _whole([*offered, *numbers], 1.0) and not _whole([action], 1.0):
-        return f"{action:g} is not in whole units, as the {task.called} offered are"
+        if not _whole(own, pack):
+            return f"{shown} is not in whole packs of {pack:g}"
+    elif task.counted and _whole([*offered, *numbers], 1.0) and not _whole(own, 1.0):
+        return f"{shown} is not in whole units, as the {task.called} offered are"
     largest = max((abs(x) for x in [*offered, *numbers] if abs(x) < _NO_LIMIT), default=0.0)
-    if largest > 0.0 and abs(action) > _TIMES * largest:
-        return f"{action:g} is more than {_TIMES:g} times {largest:g}, the largest number offered or in the state"
+    if largest > 0.0 and max(map(abs, own)) > _TIMES * largest:
+        return f"{shown} is more than {_TIMES:g} times {largest:g}, the largest number offered or in the state"
     return ""
 
 
@@ -172,7 +189,7 @@ class RecordedInputs(NamedTuple):
 
     state: Any
     params: Any
-    actions: tuple[float | None, ...]  # (m,) None where unavailable; empty when the grid was not known
+    actions: tuple[Any, ...]  # (m,) numbers or tuples, None where unavailable; empty when the grid was not known
     labels: tuple[str, ...]  # (m,)
 
 
@@ -195,8 +212,9 @@ def recorded_inputs(record: Mapping[str, Any], task: Task) -> RecordedInputs:
                 )
         inputs = record["inputs"]
         state = build_recorded(task.state, inputs, "state")
-        params = None if task.params is None else build_recorded(type(task.params), inputs, "params")
-        actions = tuple(None if a is None else float(decode_number(a)) for a in recorded["actions"])
+        layout = task.params_layout
+        params = None if layout is None else build_recorded(layout.kind, inputs, "params", layout.whole)
+        actions = tuple(map(_recorded, recorded["actions"]))
         labels = tuple(str(text) for text in recorded["labels"])
     except KeyError as error:
         raise RecordError(f"the {record['kind']} keeps no {error.args[0]}, so the rules cannot be asked") from error
@@ -205,6 +223,13 @@ def recorded_inputs(record: Mapping[str, Any], task: Task) -> RecordedInputs:
     if len(labels) != len(actions):
         raise RecordError(f"the {record['kind']} names {len(labels)} labels for {len(actions)} actions")
     return RecordedInputs(state, params, actions, labels)
+
+
+def _recorded(action: Any) -> Any:
+    """A number, a tuple of them, or None."""
+    if isinstance(action, list):
+        return tuple(float(decode_number(x)) for x in action)
+    return None if action is None else float(decode_number(action))
 
 
 def built_in_task(recorded: Mapping[str, Any]) -> Task | None:
@@ -221,9 +246,11 @@ def built_in_task(recorded: Mapping[str, Any]) -> Task | None:
     return task if same else None
 
 
-def build_recorded(kind: type[Any], inputs: Mapping[str, Any], name: str) -> Any:
-    """A state, or parameters, of a record's inputs."""
-    layout = Layout(kind, tuple(inputs[f"{name}_lengths"]))
+def build_recorded(
+    kind: type[Any], inputs: Mapping[str, Any], name: str, whole: frozenset[int] = frozenset()
+) -> Any:  # fmt: skip
+    """A state, or parameters (some of them `whole` numbers), of a record's inputs."""
+    layout = Layout(kind, tuple(inputs[f"{name}_lengths"]), whole)
     values = [float(decode_number(x)) for x in inputs[name]]
     if len(layout.lengths) != len(kind._fields) or len(values) != layout.size:
         raise ValueError(f"{len(values)} numbers for {name}, expected {layout.size}")

@@ -311,7 +311,7 @@ def _asked(task: Task, layout: Layout) -> dict[str, tuple[Callable[..., Any], tu
     state = _of_layout(layout)
     p = NONE if task.params_layout is None else _of_layout(task.params_layout)
     y = FLOAT if task.outcome is None else row((FLOAT,) * len(task.outcome._fields), task.outcome)
-    h, a = whole(COUNT), FLOAT
+    h, a = whole(COUNT), row((FLOAT,) * task.width) if task.width else FLOAT
     own: dict[str, tuple[Kind, ...]] = {
         "feasible": (state, a), "step": (state, a, y), "reward": (state, a, y), "terminal": (state,),
         "allowed_end": (state,), "bound": (state, h, TABLE),

@@ -53,7 +53,7 @@ class Rules(NamedTuple):
 def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> tuple[Rules, Shape]:
     """Raises `rules.dialect.Refused` where the task's rules do not compile and `jit` would compile them."""
     compiler = Compiler(task, layout, jit)
-    rule = compiler.rule
+    rule = _on_grid(compiler.rule, task, jit) if task.width else compiler.rule
     shape = _shape(task, layout, mode, use_bound)
     load, store = codec(layout, shape.timed, jit)
     outcome, member = _outcomes(task, shape, jit)
@@ -145,6 +145,25 @@ def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> t
         terminal, end, _uses(task, rule, shape.timed, jit), outcome, member,
     )  # fmt: skip
     return made, shape
+
+
+def _on_grid(rule: Callable[[str], Function], task: Task, jit: Any) -> Callable[[str], Function]:
+    """Rules of tuples, asked by the places of the tuples on the task's grid: a kernel's actions are numbers."""
+    own = ", ".join(f"grid[int(a), {k}]" for k in range(task.width))
+    rest = {"feasible": "p", "step": "y, p", "reward": "y, p"}
+
+    def asked(role: str) -> Function:
+        if role not in rest and not role.startswith("use:"):
+            return rule(role)
+        more = rest.get(role, "p")
+        more = more.replace("p", "h, p") if role in task.timed else more
+        space: dict[str, Any] = {"rule": rule(role), "grid": np.array(task.actions)}
+        text = f"def ask(s, a, {more}):\n    return rule(s, ({own},), {more})\n"
+        exec(compile(text, f"<{role} by places>", "exec"), space)
+        made: Function = jit.inline(space["ask"])
+        return made
+
+    return asked
 
 
 def _shape(task: Task, layout: Layout, mode: int, use_bound: bool) -> Shape:

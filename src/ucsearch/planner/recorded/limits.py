@@ -194,11 +194,11 @@ def _set(limit: Limit, value: float, state: Any, params: Any) -> tuple[Any, Any]
 
 def _size(task: Task, state: Any, params: Any) -> float:
     """The largest number of the problem, limits that are none left out."""
-    seen = [1e-9, *(abs(a) for a in task.actions)]
+    seen = [1e-9, *(abs(float(a)) for a in task.actions)]
     for record in (state, params):
         for item in record:
             seen.extend(abs(float(x)) for x in (item if isinstance(item, tuple) else (item,)))
-    return max(x for x in seen if x < NO_LIMIT)
+    return float(max(x for x in seen if x < NO_LIMIT))
 
 
 def _far(limit: Limit, now: float, size: float) -> float:

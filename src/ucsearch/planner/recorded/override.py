@@ -106,5 +106,5 @@ def _ordering(inputs: RecordedInputs, task: Task, quantity: float) -> float:
     """The action that orders so many units: one of the grid where there is one."""
     for a in inputs.actions:
         if a is not None and ordered_units(inputs, task, a) == quantity:
-            return a
+            return float(a)
     return config_of(task).action_for(inputs.state, quantity, inputs.params)

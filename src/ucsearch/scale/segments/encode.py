@@ -112,6 +112,8 @@ def panel_batch(
 ) -> Batch:  # fmt: skip
     """Rows of a panel that was decided on `shortened` traces."""
     certified = panel.certified
+    if certified.plan.task.width:
+        raise RecordError("rows of segments hold actions that are numbers; record decisions with tuples one by one")
     plan, e, claims = certified.plan, certified.evidence, certified.claims
     inputs, table, count = plan.inputs, plan.outputs.table, len(panel)
     kept = 0 if keep == "reference" else plan.trace.horizon
