@@ -23,7 +23,7 @@ from ucsearch.planner.backtest.result import GIVEN, POLICY
 from ucsearch.planner.backtest.tune import run_tune
 from ucsearch.planner.decide.job import run_decide
 from ucsearch.planner.forecast import run_forecast
-from ucsearch.planner.new.inventory import KINDS, next_commands, write_scaffold
+from ucsearch.planner.new.inventory import next_commands, write_scaffold
 from ucsearch.planner.new.storage import SETTINGS
 from ucsearch.planner.recorded.explain import explain_series
 from ucsearch.planner.recorded.schedule import write_schedule
@@ -33,7 +33,7 @@ from ucsearch.replay.walk import Choice
 from ucsearch.tasks.storage.record import Storage
 from ucsearch.verify.__main__ import main as verify
 
-OTHERS = tuple(k for k in KINDS if k != "inventory")
+OTHERS = ("storage", "capacity", "intervention")
 HISTORY = {"storage": "prices.csv", "capacity": "demand.csv", "intervention": "harm.csv"}
 SHORT = {"storage": 6, "capacity": 4, "intervention": 6}  # steps that plain Python plans in no time
 
