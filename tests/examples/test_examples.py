@@ -127,5 +127,5 @@ def test_the_reasons_in_the_documents_are_the_reasons() -> None:
     gate, reasons = text.split("## The gate")[1].split("## Reasons")
     first = re.findall(r"^\| (`.*?) \|", reasons.split("\n## ")[0], re.M)
     assert sorted(re.findall(r"`(\w+)`", " ".join(first))) == sorted(reason.value for reason in Reason)
-    rows = re.findall(r"^\| (`.*?) \|", gate.split("\n## ")[0], re.M)
+    rows = re.findall(r"^\| (`.*?) \|", gate.split("<!-- end of gate -->")[0], re.M)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(Gate.__dataclass_fields__)
