@@ -53,6 +53,10 @@ PRINTS = {
     "perishables.py": (FIGURE_3,),
     "lost_sales.py": ("2: 4.3953 to 4.3953 a period, printed 4.40", "3: 4.5987 to 4.5987 a period, printed 4.60"),
     "reorder_point.py": ("order when 6 or fewer are left, up to 40: 35.022 a period; printed (6, 40, 35.022)",),
+    "dual_sourcing.py": (
+        "faster at 105: 216.770 a period; printed 216.7698",
+        "faster at 110: 219.733 a period; printed 219.7333",
+    ),
     "booking_limits.py": (
         "uc.solve: keep [4, 12, 19] seats, expected revenue 18,920.02",
         "Littlewood, and trying: keep [4, 12, 19] seats, expected revenue 18,920.02",
