@@ -78,6 +78,10 @@ def find_penalties(cases: Sequence[Case], trace: Trace, settings: Settings, engi
         down = open_ & (found >= target)
         low, below = np.where(up, middle, low), np.where(up, found, below)
         high, share = np.where(down, middle, high), np.where(down, found, share)
+    # What is expected to sell nothing reaches any target for nothing: it takes the usual penalty of the others.
+    empty = high <= _WIDER * job.least
+    if empty.any() and not empty.all():
+        high = np.where(empty, np.median(high[~empty] / job.first[~empty]) * job.first, high)
     # Where orders tie at the lower end of the slope, its upper end settles which of them is placed.
     return Reached(high * (1.0 + _STEP), share, below, met)
 
