@@ -1,9 +1,8 @@
-"""Run every full suite, put its evidence into evidence/, and write the results tables from it:
-README's short one, for newcomers, and the whole one of docs/all-results.md.
+"""Run every full suite, put its evidence into evidence/, and write the table of docs/all-results.md from it.
 
     python scripts/evidence.py                      # all suites (make evidence)
     python scripts/evidence.py synthetic scaling    # some
-    python scripts/evidence.py --table              # only the tables, from the evidence that is there
+    python scripts/evidence.py --table              # only the table, from the evidence that is there
     python scripts/evidence.py --times              # only how long the suites took, from their timing.json
 
 A suite is run in a folder of its own and then takes the place of the committed evidence: the same code, settings and
@@ -22,12 +21,9 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ucsearch.lab.suites.claims import status_rows
-from ucsearch.lab.suites.conclusions import BETTER, EQUAL, OPEN, WORSE, standings
 from ucsearch.lab.suites.ledger import LEDGER, code_sha256
 from ucsearch.lab.suites.manifest import find_evidence, read_evidence
 from ucsearch.lab.suites.recheck import verify_evidence
@@ -37,7 +33,7 @@ from ucsearch.lab.suites.stress_figure import stress_figure
 from ucsearch.lab.suites.suite import load_suite, suite_names
 
 ROOT = Path(__file__).resolve().parents[1]
-EVIDENCE, README = ROOT / "evidence", ROOT / "README.md"
+EVIDENCE = ROOT / "evidence"
 ALL = ROOT / "docs" / "all-results.md"
 STRESSES = ROOT / "docs" / "stressors.svg"
 LEDGER_FILE = EVIDENCE / LEDGER
@@ -87,46 +83,6 @@ def times(folder: Path) -> str:
     return "\n".join(out)
 
 
-def short_table(folder: Path) -> str:
-    """For newcomers: the suites that asked whether a practitioner would be better off, and what came out, with the
-    verdict of the paper's gate beside it. The paper's remaining rows are counted; the whole table has them."""
-    lines = [
-        "| problem and data | worth using? | better than | as good as, to within 1 % | behind | not decided "
-        "| the paper's gate |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    held = [read_evidence(one).predicate for one in find_evidence(folder)]
-    asked = [p for p in held if p["value"] is not None]
-    for p in (p for p in asked if p["suite"] not in AFTER):
-        found, passed = standings(p), _passed(p)
-        cells = [found[kind] or "-" for kind in (BETTER, EQUAL, WORSE, OPEN)]
-        first = _certified_first(p, held)
-        words = "not passed" if first is None else "**certified**"
-        cells.append(words if first in (None, p["suite"]) else f"{words} in [the first look](evidence/{first})")
-        suite = f"[{p['verdict']['endpoint']}](evidence/{p['suite']})"
-        lines.append(f"| {suite} | {'**yes**' if passed else 'not shown'} | " + " | ".join(cells) + " |")
-    rest = [p for p in asked if p["suite"] in AFTER]
-    shown, certified = sum(map(_passed, rest)), sum(p["verdict"]["class"] == "certified" for p in rest)
-    lines.append(
-        f"| [{len(rest)} more suites](docs/all-results.md), the paper's remaining rows | shown in {shown} "
-        f"| | | | | passed in {certified} |"
-    )
-    return "\n".join([BEGIN, *lines, END])
-
-
-def _certified_first(p: Mapping[str, Any], held: Sequence[Mapping[str, Any]]) -> str | None:
-    """The suite that was certified on these windows: this one, or the one that had opened all of them before."""
-    certified = {
-        one["suite"]: one["verdict"]["key"]["series"] for one in held if one["verdict"]["class"] == "certified"
-    }
-    whole = {one["suite"] for one in p["earlier"] if len(one["periods"]) == certified.get(one["suite"])}
-    return p["suite"] if p["suite"] in certified else min(whole, default=None)
-
-
-def _passed(predicate: Mapping[str, Any]) -> bool:
-    return bool(predicate["verdict"]["value"]["class"] == "passed")
-
-
 def results_table(folder: Path) -> str:
     """The status of all evidence as a Markdown table, under markers; what practitioners ask comes first."""
     rows = status_rows([read_evidence(one).predicate for one in find_evidence(folder)])
@@ -159,7 +115,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--underpowered", action="store_true", help="open test splits whatever the power")
     parser.add_argument("--again", action="store_true", help="also what a killed run had finished")
-    parser.add_argument("--table", action="store_true", help="run nothing, only write the tables")
+    parser.add_argument("--table", action="store_true", help="run nothing, only write the table")
     parser.add_argument("--times", action="store_true", help="run nothing, only say how long the suites took")
     arguments = parser.parse_args()
     if arguments.times:
@@ -206,8 +162,7 @@ def main() -> None:
         finished.write_text(json.dumps(done), "utf-8")
     if names == in_order():
         finished.unlink(missing_ok=True)  # the next run of all suites is a new one
-    for page, table in ((README, short_table(EVIDENCE)), (ALL, results_table(EVIDENCE))):
-        page.write_text(with_table(page.read_text("utf-8"), table), "utf-8")
+    ALL.write_text(with_table(ALL.read_text("utf-8"), results_table(EVIDENCE)), "utf-8")
     write_map()
     if names:
         write_reports(EVIDENCE)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,3 +182,9 @@ def test_names_are_distinct_and_only_conditions_are_taken() -> None:
         dataclasses.replace(BASE, conditions=(TRUCK, TRUCK))
     with pytest.raises(InputError, match="conditions"):
         dataclasses.replace(BASE, conditions=(load,))
+
+
+def test_the_table_of_the_gate_is_what_stands_beside_its_fields() -> None:
+    script = Path(__file__).resolve().parents[2] / "scripts" / "gate_table.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

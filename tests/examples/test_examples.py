@@ -103,15 +103,22 @@ def test_example(
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_readme_example_prints_what_the_readme_shows(compiled: bool, tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    part = text.split("## Five minutes")[1].split("\n## ")[0]
+    part = text.split("## Ten lines")[1].split("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", part, re.S)
     (shown,) = re.findall(r"```text\n(.*?)```", part, re.S)
-    (tmp_path / "five_minutes.py").write_text(code)
+    (tmp_path / "ten_lines.py").write_text(code)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "five_minutes.py"], capture_output=True, text=True, check=False, cwd=tmp_path,
+        [sys.executable, "-W", "error", "ten_lines.py"], capture_output=True, text=True, check=False, cwd=tmp_path,
         env={**os.environ, "NUMBA_DISABLE_JIT": str(int(not compiled))},
     )  # fmt: skip
     assert done.stdout == shown, done.stderr
+    verified = subprocess.run(
+        [sys.executable, "-m", "ucsearch", "verify", "--plain", "orders.db"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert verified.stdout == "1 valid\n", verified.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The results tables of README and docs/all-results.md come from the committed evidence, which agrees with its rows."""
+"""The table of docs/all-results.md comes from the committed evidence, which agrees with its rows."""
 
 from __future__ import annotations
 
@@ -61,40 +61,10 @@ def test_evidence_is_of_suites_that_there_are_and_the_table_names_those_without(
         assert (f"| `{name}` | not run |" in table) is (name not in held)
 
 
-@pytest.mark.parametrize(("page", "table"), [("README.md", "short_table"), ("docs/all-results.md", "results_table")])
-def test_pages_show_the_evidence_and_nothing_else(page: str, table: str) -> None:
+def test_the_page_shows_the_evidence_and_nothing_else() -> None:
     made = script()
-    text = (ROOT / page).read_text("utf-8")
-    assert made.with_table(text, getattr(made, table)(EVIDENCE)) == text, "run: python scripts/evidence.py --table"
-
-
-def test_the_short_table_leaves_no_opponent_out_and_counts_the_papers_rows() -> None:
-    from ucsearch.lab.suites.conclusions import standings
-
-    made = script()
-    table = made.short_table(EVIDENCE)
-    asked = [claimed(folder).predicate for folder in FOLDERS if claimed(folder).predicate["value"] is not None]
-    assert [p for p in asked if p["suite"] not in made.AFTER]
-    for p in asked:
-        named = f"(evidence/{p['suite']})"
-        assert (named in table) is (p["suite"] not in made.AFTER)
-        if named in table:
-            (line,) = (x for x in table.splitlines() if named in x)
-            assert all(words in line for words in standings(p).values())
-            assert ("**yes**" in line) is (p["verdict"]["value"]["class"] == "passed")
-            asked_first = p["suite"].removesuffix("-value")
-            judged = claimed(EVIDENCE / asked_first).predicate
-            assert ("**certified**" in line) is (judged["verdict"]["class"] == "certified")
-            assert (f"[the first look](evidence/{asked_first})" in line) is (asked_first != p["suite"])
-    rest = [p for p in asked if p["suite"] in made.AFTER]
-    passed = sum(p["verdict"]["value"]["class"] == "passed" for p in rest)
-    assert f"[{len(rest)} more suites](docs/all-results.md), the paper's remaining rows | shown in {passed} |" in table
-
-
-def test_readme_calls_certified_what_is() -> None:
-    text = (ROOT / "README.md").read_text("utf-8").split("## Is it worth it?")[1]
-    said = {"m4-balanced200"} if "(evidence/m4-balanced200)) it does, certified" in text else set()
-    assert {f.name for f in FOLDERS if claimed(f).predicate["verdict"]["class"] == "certified"} == said
+    text = (ROOT / "docs" / "all-results.md").read_text("utf-8")
+    assert made.with_table(text, made.results_table(EVIDENCE)) == text, "run: python scripts/evidence.py --table"
 
 
 def test_every_suite_is_run_once_and_the_papers_rows_last() -> None:
