@@ -100,6 +100,7 @@ def _run(console: Console, folder: Path, keep: bool) -> int:
     _show_released(console, released)
     _show_refused(console, refused)
     code = _show_verdict(console, path, (released, refused))
+    _show_worth(console, released, refused)
     if keep:
         _say_more(console, path, released)
     return code
@@ -231,6 +232,21 @@ def _show_verdict(console: Console, path: Path, decisions: tuple[Decision, Decis
     console.print(f"The forgery's hashes were made to fit. Still: {caught.message}.", markup=False)
     right = [v.status for v in (*verdicts, caught)] == ["valid", "valid", "invalid"]
     return 0 if right else 1
+
+
+def _show_worth(console: Console, released: Decision, refused: Decision) -> None:
+    """What the released order saves against the fallback, and where to go on."""
+    certificate = _certificate(released)
+    rivals: dict[float | None, Rival] = {rival.action: rival for rival in certificate.rivals}
+    mine, other = rivals[released.action], rivals.get(refused.action)
+    _heading(console, "What it is worth, and what to try next")
+    if other is not None:
+        console.print(
+            f"Over {DEPTH} days under this forecast the released order {mine.action:g} saves at least "
+            f"{mine.score - other.upper:.0f} against the fallback order {other.action:g} (cost and its risk together)."
+        )
+    console.print("Next, orders from files (in a clone first: source .venv/bin/activate):")
+    console.print("  ucsearch new inventory --folder shop    and the commands that it names")
 
 
 def _say_more(console: Console, path: Path, decision: Decision) -> None:
