@@ -84,7 +84,7 @@ def followed(case: Case, trace: Trace, settings: Any, penalty: float) -> tuple[f
                 unmet = general_rules.issued(state, general_rules.arriving_of(pipeline, state, own), y, own)[-1]
                 if h >= config.first_arrival:
                     missed += chance * weight * min(unmet, y)
-                    short += chance * weight * (unmet > 0.0)
+                    short += chance * weight * (min(unmet, y) > 0.0)
                     asked += chance * weight * y
         now = dict(following)
     return 1.0 - missed / asked, 1.0 - short / (trace.horizon - config.first_arrival)
