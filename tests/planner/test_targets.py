@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,20 @@ def followed(case: Case, trace: Trace, settings: Any, penalty: float) -> tuple[f
     return 1.0 - missed / asked, 1.0 - short / (trace.horizon - config.first_arrival)
 
 
-@pytest.mark.parametrize("more", ["", CALENDAR, "shelf_life = 2\n", "unmet = 'backordered'\n"])
-@pytest.mark.parametrize("kind", ["fill_rate", "service_level"])
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("fill_rate", ""), ("service_level", CALENDAR),
+        *(
+            pytest.param(kind, more, marks=pytest.mark.slow)
+            for kind, more in itertools.product(
+                ("fill_rate", "service_level"), ("shelf_life = 2\n", "unmet = 'backordered'\n")
+            )
+        ),
+        pytest.param("fill_rate", CALENDAR, marks=pytest.mark.slow),
+        pytest.param("service_level", "", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_what_a_penalty_promises_is_what_its_policy_does(kind: str, more: str) -> None:
     settings = settings_of(f"{kind} = 0.9\n{more}")
     trace = paths(2)
