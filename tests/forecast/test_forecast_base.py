@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba.core.caching import NullCache
 
-from ucsearch import jit
+from ucsearch.engine import cache
 from ucsearch.errors import InputError
 from ucsearch.forecast import (
     PathForecast,
@@ -245,10 +245,10 @@ def test_the_first_compilation_is_told_once_in_a_terminal(
     def two_more(x: float) -> float:
         return x + 2.0
 
-    made: list[Any] = [jit.compiled(one_more), jit.compiled(two_more)]
+    made: list[Any] = [cache.compiled(one_more), cache.compiled(two_more)]
     for function in made:
         function._cache = NullCache()  # nothing on disk
-    monkeypatch.setattr(jit, "_said", threading.Event())
+    monkeypatch.setattr(cache, "_said", threading.Event())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert [function(1.0) for function in made] == [2.0, 3.0]
     assert capsys.readouterr().err == "ucsearch: compiling its own loops, once for this machine (some seconds)\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.engine.simulate import Simulator
+from ucsearch.errors import TaskError
 
 
 class S(NamedTuple):
@@ -40,19 +42,13 @@ TASK = uc.Task(
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_a_constant_that_changes_is_followed(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constant_that_changes_asks_for_a_new_task(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulator = Simulator(TASK, TASK.layout(S(0.0)), engine=engine)
     rows, chosen, y = np.array([[2.0]]), np.array([1]), np.array([[1.5]])
     assert simulator.engine == engine
     assert simulator.step(rows, chosen, y).rewards.tolist() == [3.0]
     monkeypatch.setitem(globals(), "PRICE", 4.0)
-    monkeypatch.setitem(globals(), "LIMIT", 3.5)
-    other = simulator.on(None, None)
-    for one in (simulator, other):
-        assert one.step(rows, chosen, y).rewards.tolist() == [6.0]
-        assert one.engine == engine
-    monkeypatch.setitem(globals(), "LIMIT", 2.5)
-    assert simulator.mask(rows).tolist() == [[True, False]]
-    kept = simulator._kernel
-    assert simulator.mask(rows).tolist() == [[True, False]]
-    assert simulator._kernel is kept
+    with pytest.raises(TaskError, match="PRICE has changed since the task was made; make the task again"):
+        simulator.on(None, None).step(rows, chosen, y)
+    again = dataclasses.replace(TASK)
+    assert Simulator(again, again.layout(S(0.0)), engine=engine).step(rows, chosen, y).rewards.tolist() == [6.0]

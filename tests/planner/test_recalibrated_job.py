@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -94,8 +95,8 @@ def test_decisions_on_recalibrated_members_are_verified(tmp_path: Path, method: 
     part = record["recalibration"]
     how = Recalibration(method, 7, 12, True, -np.inf)  # type: ignore[arg-type]
     fix = correction_at(found[1].archive, how, STEPS)
-    raw = np.frombuffer(blobs[part["members"]["$blob"]][48:]).reshape(-1, STEPS)
-    planned = np.frombuffer(blobs[record["inputs"]["trace"]["members"]["$blob"]][48:]).reshape(-1, STEPS)
+    raw = np.load(io.BytesIO(blobs[part["members"]["$blob"]])).reshape(-1, STEPS)
+    planned = np.load(io.BytesIO(blobs[record["inputs"]["trace"]["members"]["$blob"]])).reshape(-1, STEPS)
     mean = raw.mean(axis=0)
     if method == "rolling":
         assert part["b"] == fix.b.tolist()

@@ -669,13 +669,13 @@ def test_check_task_tells() -> None:
         uc.check_task(task_of(squared), state(1.0), outcomes=[1.0])
 
 
-def test_a_changed_rule_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_rule_is_read_with_its_new_task(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = rule_of("return FIVE * a")
     task = task_of(rule)
     layout = task.layout(state(1.0))
     assert findings(task, layout) == ()
     monkeypatch.setitem(rule.__globals__, "FIVE", "five")
-    assert "a text" in findings(task, layout)[0].what
+    assert "a text" in findings(task_of(rule), layout)[0].what
 
 
 # --------------------------------------------------------------------------------------- what the library ships

@@ -190,7 +190,7 @@ def in_kernels(first: int, count: int) -> None:
         assert fast.engine == "compiled"
         for name, a, b in zip(fast.outputs._fields, fast.outputs, plain.outputs, strict=True):
             assert a.tobytes() == b.tobytes(), (text, name)
-        searched += sum(status is Status.FOUND for status in plain.status)
+        searched += sum(status == Status.FOUND for status in plain.status)
         first += 1
     assert searched
 

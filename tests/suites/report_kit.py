@@ -99,7 +99,7 @@ def write_folder(
     validation = as_validation(make_rows(series=8)) if validation is None else validation
     rows = [*validation, *tests]
     families = sorted({r["family"] for r in rows})
-    name = folder.name
+    name = folder.name.replace(" ", "-")
     head = {"name": name, "kind": "walkforward", "title": title, "endpoint": f"Orders, {name}", "card": "m4", "seed": 1}
     windows = {split: 1 + max((r["window"] for r in rows if r["split"] == split), default=1)
                for split in ("validation", "test")}  # fmt: skip

@@ -81,7 +81,6 @@ floor = 0.0
 [backtest]
 periods = 14
 warmup = 7
-season = 7
 # cluster = "store"     # intervals count what this column of the states names as one; else trucks
 """
 
