@@ -106,7 +106,9 @@ def test_a_negative_zero_decides_as_zero_does_and_its_record_is_valid(name: str,
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    "name", [name if name == "beam" else pytest.param(name, marks=pytest.mark.slow) for name in POLICIES]
+)
 def test_both_engines_give_the_same_bytes(name: str) -> None:
     rules, policy = task(), POLICIES[name]
     states = [NEGATIVE, PLAIN]
@@ -123,7 +125,7 @@ def test_both_engines_give_the_same_bytes(name: str) -> None:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize("engine", ["python", pytest.param("compiled", marks=pytest.mark.slow)])
 def test_continuations_and_simulations_see_one_zero(engine: Any) -> None:
     rules = task(continuations=(stay,))
     plan = uc.search(

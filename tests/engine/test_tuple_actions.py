@@ -95,7 +95,9 @@ def test_they_are_searched_as_the_numbers_that_pack_them(name):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [name if name in ("beam", "closed") else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_kernels_find_the_same(name):
     policy, law = CASES[name]
     own = uc.decide(TUPLES, START, law, policy, run=COMPILED)

@@ -27,6 +27,7 @@ def typed(folder: Path, command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_order_days_and_shelf_life_as_printed(tmp_path: Path) -> None:
     switches = ("calendar", "shelf_life")
     paths = write_scaffold("inventory", tmp_path, switches=switches)

@@ -125,6 +125,7 @@ def test_what_planners_rules_cannot_fill_is_refused(shop: Path) -> None:
         run_backtest(settings, shop / "sales.csv", states=shop / "states.csv")
 
 
+@pytest.mark.slow
 def test_tune_walks_with_the_limit_in_force(shop: Path) -> None:
     result = run_tune(limited(shop), shop / "sales.csv", states=shop / "states.csv", earlier=6, tries=3)
     assert set(result.report.rules) == RULES | {f"{rule}, tuned" for rule in RULES}

@@ -18,7 +18,7 @@ from ucsearch.service.routes.bodies import parse, read_body
 from ucsearch.service.schemas import DecideBody, OutcomesBody
 
 MOST = Limits().body_bytes
-TIMES = 4.0  # what a good body of numbers takes to parse: 20 to 30 ms
+TIMES = 6.0  # what a good body of numbers takes to parse: 15 to 30 ms
 
 
 def decide(unit: bytes, count: int, inner: bytes = b"") -> bytes:
