@@ -143,6 +143,10 @@ def _templates(rng: random.Random) -> dict[str, list[Parts]]:
     ]  # fmt: skip
     actions: tuple[Any, ...] = (0.0, 5.0, 10.0, 3.7, -5.0, 1e9, None, "hold", "long", "0", "5", "order 5")
     out["override"] = [parts_of({"action": a, "why": "a person says so", "expects": EXPECTS}) for a in actions]
+    out["allocations"] = [
+        parts_of({"items": [{"decision": ID, "columns": {"litres": rng.choice((1.0, 2.5)), "truck": "north"}}] * count})
+        for count in (1, 1, 2)
+    ] + [parts_of({"items": [{"decision": ID}], "limits": {"truck": 40.0}})]
     out["pause"] = [parts_of({"why": "stocktaking"}), *[parts_of({"why": "a while", "until": soon})] * 5]
     out["resume"] = [parts_of({"why": "it goes on"})]
     out["rearm"] = [
@@ -265,7 +269,7 @@ class Drawer:
             raw = broken_bytes(body.text.encode() if rng.random() < 0.6 else changed(body, rng), rng)
         if what == "decide" and about != "watched":  # more series than bodies, so that none is long
             raw = raw.replace(b'"%b-' % about.encode(), b'"%b-%d.' % (about.encode(), rng.randrange(40)))
-        elif what == "outcomes":
+        elif what in ("outcomes", "allocations"):
             raw = raw.replace(ID.encode(), self._decision(rng).encode())
         elif what == "override":
             expected = self.known.expects.get(about, about) if rng.random() < 0.9 else self._decision(rng)

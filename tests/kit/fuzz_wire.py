@@ -79,11 +79,15 @@ class Wire:
             if whole is None:
                 return None
             body, stop = whole
-        else:
+        elif b"content-length" in headers:
             stop = at + int(headers[b"content-length"])
             if stop > len(self.came):
                 return None
             body = bytes(self.came[at:stop])
+        elif self.is_over:  # the end of the connection is the end of the body
+            body, stop = bytes(self.came[at:]), len(self.came)
+        else:
+            return None
         del self.came[:stop]
         return Answer(status, headers, body)
 
