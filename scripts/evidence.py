@@ -23,10 +23,10 @@ import sys
 import time
 from pathlib import Path
 
-from ucsearch.lab.suites.claims import status_rows
-from ucsearch.lab.suites.ledger import LEDGER, code_sha256
-from ucsearch.lab.suites.manifest import find_evidence, read_evidence
-from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.evidence.ledger import LEDGER, code_sha256
+from ucsearch.lab.suites.evidence.manifest import find_evidence, read_evidence
+from ucsearch.lab.suites.gates.claims import status_rows
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.report.write import write_reports
 from ucsearch.lab.suites.run import WHOLE, evaluate
 from ucsearch.lab.suites.stress_figure import stress_figure

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.lab.suites.clusters import cluster_lower
+from ucsearch.lab.suites.evidence.rows import sort_rows, windows_of
+from ucsearch.lab.suites.gates.clusters import cluster_lower
+from ucsearch.lab.suites.gates.value import TIMED, choose_by_cost, floors_of, value_deltas
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.walkforward.run import _Run
-from ucsearch.lab.suites.rows import sort_rows, windows_of
 from ucsearch.lab.suites.suite import load_suite
-from ucsearch.lab.suites.value_gate import TIMED, choose_by_cost, floors_of, value_deltas
 from ucsearch.replay.statistics import LEVEL
 from ucsearch.student import student_quantile
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.series import SALT, by_hash
 from ucsearch.lab.suites.kinds.truck import UC, Shop, Store, TruckSettings
-from ucsearch.lab.suites.sources import SALT, by_hash
 from ucsearch.lab.suites.suite import load_suite
 from ucsearch.options import Proof, Run
 from ucsearch.policies import Exact

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ucsearch.lab.suites.promotion import delta_rows, gate_rows, is_promoted
-from ucsearch.lab.suites.protocol import COMPARATORS, Protocol
+from ucsearch.lab.suites.gates.promotion import delta_rows, gate_rows, is_promoted
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, Protocol
 from ucsearch.replay.statistics import bounds
 
 pytestmark = pytest.mark.slow

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from tests.suites.evidence_kit import sample
-from ucsearch.lab.suites.derive import conclude
-from ucsearch.lab.suites.drawn import draw
-from ucsearch.lab.suites.ledger import LEDGER, Look, append_look, before, by_dataset, own_look, read_ledger
-from ucsearch.lab.suites.manifest import write_evidence
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.selection import select
+from ucsearch.lab.suites.evidence.drawn import draw
+from ucsearch.lab.suites.evidence.ledger import LEDGER, Look, append_look, before, by_dataset, own_look, read_ledger
+from ucsearch.lab.suites.evidence.manifest import write_evidence
+from ucsearch.lab.suites.gates.derive import conclude
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.selection import select
 from ucsearch.records.canonical import canonical
 
 FAMILIES = ("m4-daily", "m4-hourly", "m4-monthly", "m4-quarterly", "m4-weekly")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.suites import evidence_kit as kit
-from ucsearch.lab.suites.claims import KINDS, ClaimError, claim, classify, key_text, status_rows, supports
-from ucsearch.lab.suites.derive import conclude
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.rows import EvidenceError
-from ucsearch.lab.suites.selection import select
+from ucsearch.lab.suites.evidence.rows import EvidenceError
+from ucsearch.lab.suites.gates.claims import KINDS, ClaimError, claim, classify, key_text, status_rows, supports
+from ucsearch.lab.suites.gates.derive import conclude
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.selection import select
 
 
 def predicate_of(rows: list[dict[str, Any]], *, looks: int = 1, gate: bool = True, checks: Any = ()) -> dict[str, Any]:

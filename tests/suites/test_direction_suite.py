@@ -13,19 +13,19 @@ import pytest
 from tests.kit.suites import begun, shared_run, smaller
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.base import PathForecast
-from ucsearch.lab.suites.drawn import draw
+from ucsearch.lab.suites.evidence.drawn import draw
+from ucsearch.lab.suites.evidence.manifest import json_lines
+from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
+from ucsearch.lab.suites.evidence.samples import chained
+from ucsearch.lab.suites.evidence.tables import check_row, fill
 from ucsearch.lab.suites.job import Findings, Job, TestSplitClosed
 from ucsearch.lab.suites.kinds.direction import run as direction
 from ucsearch.lab.suites.kinds.direction.data import Model, Part, Source, Split, calibration, forecaster, returns_of
 from ucsearch.lab.suites.kinds.direction.records import certificate, certified_walk
 from ucsearch.lab.suites.kinds.direction.run import DirectionSettings
 from ucsearch.lab.suites.kinds.direction.walk import answers, walk
-from ucsearch.lab.suites.manifest import json_lines
-from ucsearch.lab.suites.recheck import verify_evidence
-from ucsearch.lab.suites.rows import check_rows, row_bytes, split_problems
-from ucsearch.lab.suites.samples import chained
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.suite import load_suite, parse_suite
-from ucsearch.lab.suites.tables import check_row, fill
 from ucsearch.policies import UCBeam
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.tasks.direction import Direction

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.suites import evidence_kit as kit
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.recheck import FALSE, verify_evidence
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.recheck.verify import FALSE, verify_evidence
 
 Rows = list[dict[str, Any]]
 ONE = Protocol("kit", 7, "cost", "cost", "utility", {"fam-a": "one"}, {"validation": 1, "test": 2})
@@ -120,7 +120,7 @@ def test_a_selection_that_validation_did_not_make(tmp_path: Path) -> None:
 
 def test_a_bound_that_only_the_shared_code_believes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong formula in the code that runner and verification share is found by the second program."""
-    from ucsearch.lab.suites import promotion
+    from ucsearch.lab.suites.gates import promotion
     from ucsearch.replay.statistics import Bounds
 
     right = promotion.bounds

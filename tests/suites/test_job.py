@@ -12,11 +12,11 @@ import pytest
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.lab.data.embedded import sample_demand
-from ucsearch.lab.suites import ledger
+from ucsearch.lab.suites.evidence import ledger
+from ucsearch.lab.suites.evidence.ledger import Look, append_look, check_kept, read_ledger
+from ucsearch.lab.suites.evidence.rows import EvidenceError
 from ucsearch.lab.suites.job import Job, TestSplitClosed
-from ucsearch.lab.suites.ledger import Look, append_look, check_kept, read_ledger
-from ucsearch.lab.suites.rows import EvidenceError
-from ucsearch.lab.suites.sources import Pool
+from ucsearch.lab.suites.kinds.series import Pool
 from ucsearch.records.canonical import canonical
 
 IDENTITY = {"card_sha256": "c" * 64, "suite_sha256": "5" * 64, "settings": {"name": "s"}}

@@ -12,7 +12,7 @@ from ucsearch.lab.data.lob import read_fi2010
 from ucsearch.lab.suites.kinds.lob.data import Cut, from_fi2010, made_book
 from ucsearch.lab.suites.kinds.lob.networks import ARCHITECTURES, last_move, load_networks, majority, probe_of, ridge
 from ucsearch.lab.suites.kinds.lob.run import LobSettings, _said, traces
-from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 

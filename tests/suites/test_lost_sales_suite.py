@@ -17,7 +17,10 @@ import pytest
 from tests.kit.suites import shared_run, smaller
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
-from ucsearch.lab.suites.claims import supports
+from ucsearch.lab.suites.evidence.manifest import read_evidence
+from ucsearch.lab.suites.evidence.rows import row_bytes
+from ucsearch.lab.suites.evidence.tables import check_row, fill
+from ucsearch.lab.suites.gates.claims import supports
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.lost_sales import run as lost_sales
 from ucsearch.lab.suites.kinds.lost_sales.chain import (
@@ -30,13 +33,10 @@ from ucsearch.lab.suites.kinds.lost_sales.chain import (
     stationary,
 )
 from ucsearch.lab.suites.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
-from ucsearch.lab.suites.manifest import read_evidence
-from ucsearch.lab.suites.recheck import verify_evidence
-from ucsearch.lab.suites.rerun import rerun
-from ucsearch.lab.suites.rows import row_bytes
+from ucsearch.lab.suites.recheck.rerun import rerun
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import Run
 from ucsearch.lab.suites.suite import Suite, load_suite, parse_suite
-from ucsearch.lab.suites.tables import check_row, fill
 from ucsearch.replay.classics.demand import Demand, geometric, poisson
 from ucsearch.replay.classics.instances import load_instance
 from ucsearch.replay.classics.lost_sales import LostSales, average_cost, solve

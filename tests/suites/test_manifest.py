@@ -12,9 +12,9 @@ import pytest
 
 from tests.suites import evidence_kit as kit
 from ucsearch.errors import InputError, RecordError
-from ucsearch.lab.suites import manifest
-from ucsearch.lab.suites.manifest import FalseClaim, find_evidence, read_evidence, write_evidence
-from ucsearch.lab.suites.rows import EvidenceError, check_rows, split_problems
+from ucsearch.lab.suites.evidence import manifest
+from ucsearch.lab.suites.evidence.manifest import FalseClaim, find_evidence, read_evidence, write_evidence
+from ucsearch.lab.suites.evidence.rows import EvidenceError, check_rows, split_problems
 from ucsearch.records.canonical import canonical
 
 
@@ -316,7 +316,7 @@ def test_large_rows_are_packed_and_read_the_same(
     import shutil
 
     from tests.kit.suites import run_of, shared_run
-    from ucsearch.lab.suites import manifest
+    from ucsearch.lab.suites.evidence import manifest
     from ucsearch.lab.suites.run import evaluate
 
     shutil.copytree(shared_run("known-optimum-mini", tmp_path_factory).folder.parent, tmp_path, dirs_exist_ok=True)

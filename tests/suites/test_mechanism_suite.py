@@ -23,9 +23,9 @@ from ucsearch.lab.suites.kinds.mechanism.measure import Diagnosis, coverage, is_
 from ucsearch.lab.suites.kinds.mechanism.paths import Plans
 from ucsearch.lab.suites.kinds.mechanism.rows import beam_figures, declare_source, weigh
 from ucsearch.lab.suites.kinds.mechanism.rules import RULES, Case, balanced, count, fit_rules, predict
-from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.kinds.series import Family, Stretch, load_family
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import Run, evaluate
-from ucsearch.lab.suites.sources import Family, Stretch, load_family
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.options import Proof
 from ucsearch.policies import CertifiedBeam, Exact, UCBeam

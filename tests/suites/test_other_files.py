@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.lab.suites.ledger import Look, append_look, before
-from ucsearch.lab.suites.other_files import load_replaced
+from ucsearch.lab.suites.evidence.ledger import Look, append_look, before
+from ucsearch.lab.suites.kinds.series import is_design, price_blocks
+from ucsearch.lab.suites.kinds.series_files import load_replaced
 from ucsearch.lab.suites.run import evaluate
-from ucsearch.lab.suites.sources import is_design, price_blocks
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 
 

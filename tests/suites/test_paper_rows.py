@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from ucsearch.errors import InputError
+from ucsearch.lab.suites.evidence.ledger import read_ledger
+from ucsearch.lab.suites.evidence.manifest import read_evidence
+from ucsearch.lab.suites.evidence.tables import fill
+from ucsearch.lab.suites.gates.power import power_record
+from ucsearch.lab.suites.gates.promotion import clusters_of
 from ucsearch.lab.suites.kinds.walkforward.described import calibration
-from ucsearch.lab.suites.ledger import read_ledger
-from ucsearch.lab.suites.manifest import read_evidence
-from ucsearch.lab.suites.power import power_record
-from ucsearch.lab.suites.promotion import clusters_of
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite
-from ucsearch.lab.suites.tables import fill
 from ucsearch.replay.statistics import mean
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.primary import answer, estimate, holm, power, rivals, sign_flip
-from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.gates.primary import answer, estimate, holm, power, rivals, sign_flip
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.records.canonical import canonical

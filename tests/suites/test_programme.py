@@ -13,11 +13,11 @@ import pytest
 
 from tests.kit.suites import run_of, shared_run
 from ucsearch.errors import DataError, InputError
-from ucsearch.lab.suites.conclusions import conclusion, standing
+from ucsearch.lab.suites.gates.conclusions import conclusion, standing
+from ucsearch.lab.suites.gates.power import power
 from ucsearch.lab.suites.kinds.known_optimum.chain import Chain
-from ucsearch.lab.suites.other_files import load_replaced
-from ucsearch.lab.suites.power import power
-from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.kinds.series_files import load_replaced
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.report.write import write_reports
 from ucsearch.lab.suites.run import Run, evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite

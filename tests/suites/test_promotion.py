@@ -11,9 +11,9 @@ from scipy import stats
 
 from tests.suites.evidence_kit import FAMILIES, PROTOCOL, make_rows
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.audit import audit_rows, is_stopped
-from ucsearch.lab.suites.promotion import KINDS, delta_rows, gate_rows, is_promoted, secondary_rows
-from ucsearch.lab.suites.protocol import Protocol, gate_row, holds
+from ucsearch.lab.suites.gates.promotion import KINDS, delta_rows, gate_rows, is_promoted, secondary_rows
+from ucsearch.lab.suites.protocol.audit import audit_rows, is_stopped
+from ucsearch.lab.suites.protocol.comparison import Protocol, gate_row, holds
 
 CHOSEN = {"candidate": "exact-r0.5-d3", "risk": 0.5, "eligible": True}
 

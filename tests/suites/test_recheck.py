@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.suites import evidence_kit as kit
-from ucsearch.lab.suites import recheck
-from ucsearch.lab.suites.ledger import Look, append_look, read_ledger
-from ucsearch.lab.suites.recheck import FALSE, MALFORMED, VALID, differences, verify_evidence
+from ucsearch.lab.suites.evidence.ledger import Look, append_look, read_ledger
+from ucsearch.lab.suites.recheck import verify as recheck
+from ucsearch.lab.suites.recheck.verify import FALSE, MALFORMED, VALID, differences, verify_evidence
 from ucsearch.records.canonical import canonical, digest, digest_bytes, loads, seal
 from ucsearch.verify.read import GENESIS
 

@@ -25,12 +25,12 @@ from tests.suites.report_kit import (
 )
 from ucsearch.cli.evidence import evidence_app
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.manifest import read_part
+from ucsearch.lab.suites.evidence.manifest import read_part
+from ucsearch.lab.suites.evidence.rows import EvidenceError
 from ucsearch.lab.suites.report import write_reports
 from ucsearch.lab.suites.report.charts import Delta, Point, Rate, delta_scale, forest, rates, scatter
 from ucsearch.lab.suites.report.labels import place_labels
 from ucsearch.lab.suites.report.words import embedded, key_figures
-from ucsearch.lab.suites.rows import EvidenceError
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.report.svg import Scale, fit_scale, linear, text_width
 from ucsearch.report.text import column_texts, esc, number, short, signed
@@ -375,7 +375,7 @@ def test_altered_evidence_gets_no_report(tmp_path: Path) -> None:
 
 
 def test_a_verdict_typed_by_hand_gets_no_report(tmp_path: Path) -> None:
-    from ucsearch.lab.suites.manifest import seal
+    from ucsearch.lab.suites.evidence.manifest import seal
 
     rows = make_rows(series=12, weak="m4-hourly", seed=3)
     folder = write_folder(tmp_path / "x", rows, as_validation(make_rows(series=12)))

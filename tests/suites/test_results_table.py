@@ -9,9 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from ucsearch.lab.suites import manifest, recheck
-from ucsearch.lab.suites.manifest import Evidence, find_evidence, read_evidence
-from ucsearch.lab.suites.recheck import verify_evidence
+from ucsearch.lab.suites.evidence import manifest
+from ucsearch.lab.suites.evidence.manifest import Evidence, find_evidence, read_evidence
+from ucsearch.lab.suites.recheck import verify as recheck
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.suite import suite_names
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,13 +11,13 @@ import pytest
 
 from tests.kit.suites import shared_run
 from ucsearch.errors import InputError
+from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
+from ucsearch.lab.suites.evidence.tables import check_row, fill
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.scaling import run as scaling
 from ucsearch.lab.suites.kinds.scaling.plain import Problem, enumerate_plans, programme, unfold
-from ucsearch.lab.suites.recheck import verify_evidence
-from ucsearch.lab.suites.rows import check_rows, row_bytes, split_problems
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.suite import load_suite, parse_suite
-from ucsearch.lab.suites.tables import check_row, fill
 from ucsearch.tasks.exposure import DelayedExposure
 
 MINI = "scaling-mini"

@@ -9,8 +9,8 @@ import pytest
 
 from tests.suites.evidence_kit import CANDIDATES, FAMILIES, PROTOCOL, certificate, hashes, make_rows
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.selection import declare, select
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.selection import declare, select
 
 
 def side(cost: float, others: float, *, passed: int = 20, active: int = 20, violations: int = 0) -> dict[str, Any]:

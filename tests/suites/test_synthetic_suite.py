@@ -11,14 +11,14 @@ import pytest
 
 from tests.kit.suites import begun, shared_run
 from ucsearch.errors import InputError
+from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
+from ucsearch.lab.suites.evidence.tables import check_row, fill
 from ucsearch.lab.suites.job import Findings, Job, TestSplitClosed
 from ucsearch.lab.suites.kinds import synthetic
 from ucsearch.lab.suites.kinds.direction.walk import Answers, answers, figures, hindsight, walk
 from ucsearch.lab.suites.kinds.synthetic import SyntheticSettings, make_world
-from ucsearch.lab.suites.recheck import verify_evidence
-from ucsearch.lab.suites.rows import check_rows, row_bytes, split_problems
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.suite import load_suite, parse_suite
-from ucsearch.lab.suites.tables import check_row, fill
 from ucsearch.policies import UCBeam
 from ucsearch.task import Task
 from ucsearch.tasks.direction import Direction

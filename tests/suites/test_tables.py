@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.tables import cell, check_row, fill, flatten
+from ucsearch.lab.suites.evidence.tables import cell, check_row, fill, flatten
 
 
 def row(family: str, series: str, window: int, **costs: float | None) -> dict[str, Any]:

@@ -11,10 +11,9 @@ import pytest
 from scipy import stats
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.clusters import cluster_lower
-from ucsearch.lab.suites.power import power
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.value_gate import (
+from ucsearch.lab.suites.gates.clusters import cluster_lower
+from ucsearch.lab.suites.gates.power import power
+from ucsearch.lab.suites.gates.value import (
     TIMED,
     choose_by_cost,
     floors_of,
@@ -23,6 +22,7 @@ from ucsearch.lab.suites.value_gate import (
     value_deltas,
     value_power,
 )
+from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.replay.statistics import LEVEL
 
 PROTOCOL = Protocol("kit", 7, "cost", "cost", "utility", {"fam-a": "one", "fam-b": "two"})
@@ -152,7 +152,7 @@ def test_rewards_near_zero_are_measured_by_what_could_be_had() -> None:
     policies = {"value": 0.001, "greedy": -0.001, "hindsight": 10.0, "fallback": 0.0}
     row = {"split": "test", "family": "fam-a", "series": "S", "window": 0, "decisions": 5,
            "policies": {name: {"utility": u} for name, u in policies.items()}}  # fmt: skip
-    from ucsearch.lab.suites.rows import windows_of
+    from ucsearch.lab.suites.evidence.rows import windows_of
 
     assert value_deltas(windows_of([row], "test"), "fam-a", "greedy", protocol) == {"S": pytest.approx(0.0002)}
     row["policies"]["fallback"] = {"utility": 10.0}  # type: ignore[index]

@@ -11,12 +11,12 @@ import pytest
 from tests.kit.suites import smaller
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.embedded import sample_demand
-from ucsearch.lab.suites.claims import status_rows
-from ucsearch.lab.suites.ledger import read_ledger
-from ucsearch.lab.suites.manifest import read_evidence
-from ucsearch.lab.suites.other_files import load_replaced
-from ucsearch.lab.suites.recheck import FALSE, verify_evidence
-from ucsearch.lab.suites.rerun import rerun
+from ucsearch.lab.suites.evidence.ledger import read_ledger
+from ucsearch.lab.suites.evidence.manifest import read_evidence
+from ucsearch.lab.suites.gates.claims import status_rows
+from ucsearch.lab.suites.kinds.series_files import load_replaced
+from ucsearch.lab.suites.recheck.rerun import rerun
+from ucsearch.lab.suites.recheck.verify import FALSE, verify_evidence
 from ucsearch.lab.suites.run import Run, evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 

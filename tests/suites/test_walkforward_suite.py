@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from tests.kit.suites import shared_run, smaller
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.drawn import draw_series
+from ucsearch.lab.suites.evidence.drawn import draw_series
+from ucsearch.lab.suites.evidence.ledger import read_ledger
+from ucsearch.lab.suites.evidence.manifest import read_evidence
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds import KINDS, runner_of
-from ucsearch.lab.suites.ledger import read_ledger
-from ucsearch.lab.suites.manifest import read_evidence
-from ucsearch.lab.suites.recheck import verify_evidence
-from ucsearch.lab.suites.rerun import rerun
+from ucsearch.lab.suites.recheck.rerun import rerun
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import card_text, evaluate
 from ucsearch.lab.suites.suite import Suite, load_suite, parse_suite, suite_names
 

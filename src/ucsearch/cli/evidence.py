@@ -11,7 +11,7 @@ import typer
 from ucsearch.cli.terminal import UNUSABLE, one_line, print_table, printable
 
 if TYPE_CHECKING:
-    from ucsearch.lab.suites.recheck import Report
+    from ucsearch.lab.suites.recheck.verify import Report
 
 __all__ = ["evidence_app"]
 
@@ -204,7 +204,7 @@ def page(
 
 
 def _claims(folder: Path, ledger: Path | None, as_json: bool) -> None:
-    from ucsearch.lab.suites.claims import status_rows
+    from ucsearch.lab.suites.gates.claims import status_rows
 
     reports = _reports(folder, decisions=0, budget=None, task=None, ledger=ledger)
     rows = status_rows([r.evidence.predicate for r in reports if r.ok and r.evidence is not None])
@@ -224,8 +224,8 @@ def _reports(
     folder: Path, *, decisions: int, budget: int | None, task: Any, ledger: Path | None, kept: str | None = None
 ) -> list[Report]:
     from ucsearch.errors import UCSearchError
-    from ucsearch.lab.suites.manifest import find_evidence
-    from ucsearch.lab.suites.recheck import verify_evidence
+    from ucsearch.lab.suites.evidence.manifest import find_evidence
+    from ucsearch.lab.suites.recheck.verify import verify_evidence
 
     try:
         found = find_evidence(folder)
@@ -245,7 +245,7 @@ def _run_again(report: Report, share: float, data_dir: Path | None, threads: int
 
     from ucsearch.cli.terminal import told_or_shown
     from ucsearch.errors import UCSearchError
-    from ucsearch.lab.suites.rerun import rerun
+    from ucsearch.lab.suites.recheck.rerun import rerun
 
     if not report.ok or report.evidence is None:
         return report

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.lab.data.records import ResolvedFile
-from ucsearch.lab.suites.drawn import Drawn
-from ucsearch.lab.suites.ledger import (
+from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.evidence.ledger import (
     LEDGER,
     Look,
     Opened,
@@ -27,7 +27,7 @@ from ucsearch.lab.suites.ledger import (
     own_look,
     read_ledger,
 )
-from ucsearch.lab.suites.power import LEAST_POWER
+from ucsearch.lab.suites.gates.power import LEAST_POWER
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
 

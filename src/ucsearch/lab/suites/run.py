@@ -13,12 +13,12 @@ from time import perf_counter, process_time
 from typing import Any
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.derive import conclude
-from ucsearch.lab.suites.drawn import draw
+from ucsearch.lab.suites.evidence.drawn import draw
+from ucsearch.lab.suites.evidence.manifest import json_lines, write_evidence
+from ucsearch.lab.suites.evidence.samples import chained
+from ucsearch.lab.suites.gates.derive import conclude
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds import runner_of
-from ucsearch.lab.suites.manifest import json_lines, write_evidence
-from ucsearch.lab.suites.samples import chained
 from ucsearch.lab.suites.suite import Suite, load_suite
 from ucsearch.records.canonical import loads
 from ucsearch.records.files import whole_file

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ucsearch.lab.suites.job import Findings, Job
-    from ucsearch.lab.suites.rerun import Again
+    from ucsearch.lab.suites.recheck.rerun import Again
     from ucsearch.lab.suites.suite import Suite
 
 __all__ = ["KINDS", "again_of", "runner_of", "settings_of"]

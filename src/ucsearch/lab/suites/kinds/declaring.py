@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.other_files import load_replaced
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.selection import declare
-from ucsearch.lab.suites.sources import Family, load_family
+from ucsearch.lab.suites.kinds.series import Family, load_family
+from ucsearch.lab.suites.kinds.series_files import load_replaced
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.selection import declare
 from ucsearch.lab.suites.suite import Suite
 
 __all__ = ["declaration", "family_of"]

@@ -22,14 +22,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from ucsearch.errors import InputError
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.data.records import Series
+from ucsearch.lab.suites.gates.primary import Endpoint, value_record
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.declaring import declaration, family_of
+from ucsearch.lab.suites.kinds.series import SALT, Stretch, by_hash, is_design
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import World
-from ucsearch.lab.suites.plan import Plan, both_splits
-from ucsearch.lab.suites.primary import Endpoint, value_record
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.sources import SALT, Stretch, by_hash, is_design
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.expected_rows import Plan, both_splits
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.options import Proof, Run
 from ucsearch.policies import Exact

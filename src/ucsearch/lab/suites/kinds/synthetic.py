@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.direction.tables import count_checks, counts, mean, of_direction, table
 from ucsearch.lab.suites.kinds.direction.walk import Answers, Budget, Walk, answers, average, figures, policies, walk
-from ucsearch.lab.suites.plan import Plan
+from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.tables import cell_check
 from ucsearch.policies import Policy
 from ucsearch.tasks.direction import Direction
 from ucsearch.trace.members import normal_points

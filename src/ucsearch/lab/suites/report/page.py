@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ucsearch.lab.suites.claims import key_text, status_rows, value_text
-from ucsearch.lab.suites.conclusions import conclusion
+from ucsearch.lab.suites.gates.claims import key_text, status_rows, value_text
+from ucsearch.lab.suites.gates.conclusions import conclusion
 from ucsearch.lab.suites.report import outcome, sections
 from ucsearch.lab.suites.report.deltas import comparisons
 from ucsearch.lab.suites.report.parts import frame, paragraph, section, table, tag

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ucsearch.lab.suites.protocol import SHARE
+from ucsearch.lab.suites.protocol.comparison import SHARE
 from ucsearch.lab.suites.report import charts
 from ucsearch.lab.suites.report.deltas import Comparison
 from ucsearch.lab.suites.report.parts import (

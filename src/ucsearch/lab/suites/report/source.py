@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.manifest import find_evidence
-from ucsearch.lab.suites.protocol import COMPARATORS
-from ucsearch.lab.suites.recheck import verify_evidence
-from ucsearch.lab.suites.rows import UC, EvidenceError
+from ucsearch.lab.suites.evidence.manifest import find_evidence
+from ucsearch.lab.suites.evidence.rows import UC, EvidenceError
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS
+from ucsearch.lab.suites.recheck.verify import verify_evidence
 
 __all__ = ["REFERENCES", "Evidence", "load"]
 

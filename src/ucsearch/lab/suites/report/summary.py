@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ucsearch.lab.suites.figures import equal_mean, family_rates
+from ucsearch.lab.suites.evidence.rows import windows_of
+from ucsearch.lab.suites.protocol.rates import equal_mean, family_rates
 from ucsearch.lab.suites.report.charts import Group, Point, Rate
 from ucsearch.lab.suites.report.source import REFERENCES, Evidence
 from ucsearch.lab.suites.report.words import policy
-from ucsearch.lab.suites.rows import windows_of
 from ucsearch.report.text import is_number
 
 __all__ = [

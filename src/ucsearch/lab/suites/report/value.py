@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ucsearch.lab.suites.conclusions import conclusion
-from ucsearch.lab.suites.primary import GATE
+from ucsearch.lab.suites.gates.conclusions import conclusion
+from ucsearch.lab.suites.gates.primary import GATE
+from ucsearch.lab.suites.gates.value import TIMED
 from ucsearch.lab.suites.report.parts import bullets, mark, paragraph, section, table, tiles
 from ucsearch.lab.suites.report.source import Evidence
 from ucsearch.lab.suites.report.words import policy
-from ucsearch.lab.suites.value_gate import TIMED
 from ucsearch.report.text import number, signed
 
 __all__ = ["value"]

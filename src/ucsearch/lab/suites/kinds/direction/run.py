@@ -18,7 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.lab.comparators import RiskGreedy, key_from, match_exposure
-from ucsearch.lab.suites.drawn import Drawn
+from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.evidence.samples import entry
+from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.direction.data import (
     COLUMN,
@@ -45,10 +47,8 @@ from ucsearch.lab.suites.kinds.direction.walk import (
     policies,
     walk,
 )
-from ucsearch.lab.suites.plan import Plan
-from ucsearch.lab.suites.samples import entry
+from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.tables import cell_check
 from ucsearch.policies import Policy, UCBeam
 from ucsearch.tasks.direction import Direction
 

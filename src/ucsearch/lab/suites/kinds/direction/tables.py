@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.declaring import declaration
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.tables import cell_check
 
 __all__ = ["count_checks", "counts", "mean", "of_direction", "table"]
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.errors import InputError, UCSearchError
+from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.known_optimum.chain import Chain, Cost
-from ucsearch.lab.suites.plan import Plan
+from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.tables import cell_check
 from ucsearch.options import Proof, Run
 from ucsearch.replay.classics.backorder import optimise_s_s
 from ucsearch.replay.classics.demand import Demand, geometric, poisson

@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.decision.decision import DecisionPanel
-from ucsearch.lab.suites.drawn import Drawn
+from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.evidence.samples import entry
+from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.direction.records import WHERE, certificate, certified_walk
 from ucsearch.lab.suites.kinds.direction.tables import mean, of_direction, table
 from ucsearch.lab.suites.kinds.direction.walk import Budget, answers, figures, hindsight, policies, walk
 from ucsearch.lab.suites.kinds.lob.data import CLASSES, Book, Cut, load_book
 from ucsearch.lab.suites.kinds.lob.networks import last_move, load_networks, majority, ridge
-from ucsearch.lab.suites.plan import Plan
-from ucsearch.lab.suites.samples import entry
+from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.tables import cell_check
 from ucsearch.tasks.direction import Direction
 
 __all__ = ["LobSettings", "run"]

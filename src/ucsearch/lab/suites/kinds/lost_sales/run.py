@@ -21,14 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.records import ResolvedFile
+from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.declaring import declaration
 from ucsearch.lab.suites.kinds.lost_sales.chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
 from ucsearch.lab.suites.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
-from ucsearch.lab.suites.plan import Plan
-from ucsearch.lab.suites.rerun import Again
+from ucsearch.lab.suites.protocol.expected_rows import Plan
+from ucsearch.lab.suites.recheck.rerun import Again
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.tables import cell_check
 from ucsearch.replay.classics.instances import Instance, load_instance
 from ucsearch.replay.classics.lost_sales import AverageCost, LostSales, average_cost, solve
 from ucsearch.replay.classics.optimise import optimise_base_stock, optimise_capped_base_stock, optimise_constant_order

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ucsearch.lab.suites.evidence.rows import COUNTS
 from ucsearch.lab.suites.kinds.mechanism.bound import Retained, beta_needed, excess, quantile, slacks
 from ucsearch.lab.suites.kinds.mechanism.rules import PROOFS, RULES, Case, count, fit_rules
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
-from ucsearch.lab.suites.rows import COUNTS
 
 __all__ = ["beam_figures", "case_of", "certificate_of", "declare_source", "exact_figures", "weigh"]
 

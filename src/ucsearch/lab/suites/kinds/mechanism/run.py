@@ -16,15 +16,15 @@ import numpy as np
 
 from ucsearch.forecast import RidgePaths
 from ucsearch.lab.comparators import key_from
-from ucsearch.lab.suites.drawn import Drawn
+from ucsearch.lab.suites.evidence.drawn import Drawn
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.declaring import declaration
 from ucsearch.lab.suites.kinds.mechanism.measure import Diagnosis, coverage
 from ucsearch.lab.suites.kinds.mechanism.rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
 from ucsearch.lab.suites.kinds.mechanism.tables import checks_of, tables_of
+from ucsearch.lab.suites.kinds.series import Pool, Stretch, choose, load_family
 from ucsearch.lab.suites.kinds.walkforward.records import Samples, of_windows
-from ucsearch.lab.suites.sources import Pool, Stretch, choose, load_family
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.replay.panel import Panel, make_panel
 from ucsearch.replay.walk import walk

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ucsearch.lab.suites.plan import Plan
+from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.policies import CertifiedBeam, ParetoBeam, UCBeam
 
 __all__ = ["BeamSettings", "MechanismSettings", "SourceSettings"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.kinds.mechanism.rules import RULES
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
-from ucsearch.lab.suites.tables import cell_check
 
 __all__ = ["checks_of", "tables_of"]
 

@@ -18,11 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import Status
+from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.scaling.plain import Graph, Problem, enumerate_plans, programme, unfold
-from ucsearch.lab.suites.plan import Plan
+from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.tables import cell_check
 from ucsearch.policies import Exact, Policy, UCBeam
 from ucsearch.tasks.exposure import DelayedExposure
 

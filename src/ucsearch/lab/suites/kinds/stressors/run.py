@@ -22,9 +22,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ucsearch.forecast.streams import series_stream
 from ucsearch.lab.comparators import key_from
-from ucsearch.lab.suites.drawn import Drawn
+from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.declaring import declaration
+from ucsearch.lab.suites.kinds.series import Pool, load_family
 from ucsearch.lab.suites.kinds.stressors.world import (
     CLEAN,
     KINDS,
@@ -39,10 +41,8 @@ from ucsearch.lab.suites.kinds.walkforward.figures import certificates_of
 from ucsearch.lab.suites.kinds.walkforward.records import Samples, of_windows
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS
-from ucsearch.lab.suites.plan import Plan
-from ucsearch.lab.suites.sources import Pool, load_family
+from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.tables import cell_check
 from ucsearch.options import Proof, Run
 from ucsearch.policies import Exact
 from ucsearch.replay.choosers import Certified

@@ -12,10 +12,10 @@ import numpy as np
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.declaring import family_of
+from ucsearch.lab.suites.kinds.series import Pool, by_hash
 from ucsearch.lab.suites.kinds.walkforward.figures import Figures, figures_of
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS, World
-from ucsearch.lab.suites.sources import Pool, by_hash
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.options import Proof
 from ucsearch.policies import Exact

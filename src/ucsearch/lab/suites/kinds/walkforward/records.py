@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.engine.arrays import Col
-from ucsearch.lab.suites.drawn import Drawn
-from ucsearch.lab.suites.samples import entry
-from ucsearch.lab.suites.sources import Stretch
+from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.evidence.samples import entry
+from ucsearch.lab.suites.kinds.series import Stretch
 
 __all__ = ["Samples", "credits_of", "of_windows"]
 

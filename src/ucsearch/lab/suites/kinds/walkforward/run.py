@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.audit import audit_rows, is_stopped
-from ucsearch.lab.suites.drawn import Drawn
+from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.gates.power import power_record
+from ucsearch.lab.suites.gates.value import choose_by_cost, value_record
 from ucsearch.lab.suites.job import Findings, Job
 from ucsearch.lab.suites.kinds.walkforward.described import add_calibration, add_leads
 from ucsearch.lab.suites.kinds.walkforward.figures import Figures, certificates_of, figures_of, spread
@@ -22,12 +23,11 @@ from ucsearch.lab.suites.kinds.walkforward.rivals import Rivals
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.tables import checks_of, tables_of
 from ucsearch.lab.suites.kinds.walkforward.value import always_fallback, timed_walks, tuned_practitioners, tuned_walks
-from ucsearch.lab.suites.power import power_record
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.rerun import Again
-from ucsearch.lab.suites.selection import select
+from ucsearch.lab.suites.protocol.audit import audit_rows, is_stopped
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.selection import select
+from ucsearch.lab.suites.recheck.rerun import Again
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.lab.suites.value_gate import choose_by_cost, value_record
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.walk import Walk, walk
 

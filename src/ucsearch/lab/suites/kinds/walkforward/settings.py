@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from ucsearch.lab.suites.plan import SAMPLERS, Expected, Plan
+from ucsearch.lab.suites.protocol.expected_rows import SAMPLERS, Expected, Plan
 from ucsearch.options import Kind, Run
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
 

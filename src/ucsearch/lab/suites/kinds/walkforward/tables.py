@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ucsearch.lab.suites.promotion import clusters_of
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.gates.promotion import clusters_of
+from ucsearch.lab.suites.protocol.comparison import Protocol
 
 __all__ = ["checks_of", "tables_of"]
 

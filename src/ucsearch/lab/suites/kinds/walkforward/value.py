@@ -13,7 +13,7 @@ from ucsearch.errors import InputError
 from ucsearch.lab.suites.kinds.walkforward.rivals import CLASSICS, Rivals
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import without_lattice
-from ucsearch.lab.suites.protocol import COMPARATORS
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS
 from ucsearch.replay.linear import LinearStorage, has_solver
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.roster import Budget, Entry, ordering_rules, practitioners, searches

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.audit import is_stopped
-from ucsearch.lab.suites.conclusions import conclusion
-from ucsearch.lab.suites.power import LEAST_POWER
-from ucsearch.lab.suites.primary import GATE
-from ucsearch.lab.suites.promotion import is_promoted
-from ucsearch.lab.suites.protocol import COMPARATORS, LEVEL, holds
-from ucsearch.lab.suites.rows import EvidenceError, Row
-from ucsearch.lab.suites.value_gate import is_worth_using
+from ucsearch.lab.suites.evidence.rows import EvidenceError, Row
+from ucsearch.lab.suites.gates.conclusions import conclusion
+from ucsearch.lab.suites.gates.power import LEAST_POWER
+from ucsearch.lab.suites.gates.primary import GATE
+from ucsearch.lab.suites.gates.promotion import is_promoted
+from ucsearch.lab.suites.gates.value import is_worth_using
+from ucsearch.lab.suites.protocol.audit import is_stopped
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, LEVEL, holds
 
 __all__ = ["KINDS", "ClaimError", "claim", "classify", "key_text", "status_rows", "supports", "value_text"]
 

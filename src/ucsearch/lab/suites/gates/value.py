@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.clusters import cluster_lower
-from ucsearch.lab.suites.figures import run_on, violations
-from ucsearch.lab.suites.power import LEAST_POWER, Power, power
-from ucsearch.lab.suites.protocol import SHARE, TIE, Protocol, gate_row, holds
-from ucsearch.lab.suites.rows import Row, Window, sort_rows, windows_of
+from ucsearch.lab.suites.evidence.rows import Row, Window, sort_rows, windows_of
+from ucsearch.lab.suites.gates.clusters import cluster_lower
+from ucsearch.lab.suites.gates.power import LEAST_POWER, Power, power
+from ucsearch.lab.suites.protocol.comparison import SHARE, TIE, Protocol, gate_row, holds
+from ucsearch.lab.suites.protocol.rates import run_on, violations
 from ucsearch.replay.statistics import bootstrap_key, bounds, mean, scale_free_delta
 
 __all__ = [

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ucsearch.lab.suites.differences import Problem, differences
-from ucsearch.lab.suites.rows import Row
+from ucsearch.lab.suites.evidence.rows import Row
+from ucsearch.lab.suites.recheck.differences import Problem, differences
 
 __all__ = ["SAMPLERS", "Expected", "Plan", "both_splits", "is_sampler", "row_problems"]
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.figures import family_deltas
-from ucsearch.lab.suites.protocol import COMPARATORS, Protocol
-from ucsearch.lab.suites.rows import Row, windows_of
+from ucsearch.lab.suites.evidence.rows import Row, windows_of
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, Protocol
+from ucsearch.lab.suites.protocol.rates import family_deltas
 from ucsearch.replay.statistics import LEAST, LEVEL, bootstrap_key, draws
 from ucsearch.student import student_quantile
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.protocol import holds
-from ucsearch.lab.suites.rows import UC, Row
+from ucsearch.lab.suites.evidence.rows import UC, Row
+from ucsearch.lab.suites.protocol.comparison import holds
 from ucsearch.replay.metrics import cvar20
 from ucsearch.replay.statistics import bootstrap_key, cluster_interval, mean
 

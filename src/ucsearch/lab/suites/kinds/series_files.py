@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.records import ResolvedFile, Series
-from ucsearch.lab.suites.sources import Family, column_series, item_series, load_family, price_blocks, season_of
+from ucsearch.lab.suites.kinds.series import Family, column_series, item_series, load_family, price_blocks, season_of
 
 __all__ = ["load_replaced"]
 

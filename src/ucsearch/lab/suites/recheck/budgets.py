@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ucsearch.lab.suites.differences import Problem, differences
-from ucsearch.lab.suites.plan import SAMPLERS, Plan
-from ucsearch.lab.suites.rows import Row
+from ucsearch.lab.suites.evidence.rows import Row
+from ucsearch.lab.suites.protocol.expected_rows import SAMPLERS, Plan
+from ucsearch.lab.suites.recheck.differences import Problem, differences
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.replay.statistics import mean
 from ucsearch.tasks import TASKS

@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ucsearch.lab.suites.figures import family_deltas, family_rates, overall_rate, violations
-from ucsearch.lab.suites.protocol import COMPARATORS, SHARE, Protocol, gate_row
-from ucsearch.lab.suites.rows import Row, Window, windows_of
+from ucsearch.lab.suites.evidence.rows import Row, Window, windows_of
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, SHARE, Protocol, gate_row
+from ucsearch.lab.suites.protocol.rates import family_deltas, family_rates, overall_rate, violations
 from ucsearch.replay.statistics import bootstrap_key, bounds, cluster_interval, mean
 
 __all__ = ["KINDS", "clusters_of", "delta_rows", "gate_rows", "is_promoted", "secondary_rows"]

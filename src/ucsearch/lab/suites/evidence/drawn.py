@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ucsearch.lab.suites.rows import Row, row_bytes, sort_rows
+from ucsearch.lab.suites.evidence.rows import Row, row_bytes, sort_rows
 
 __all__ = ["Drawn", "draw", "draw_series"]
 

@@ -24,23 +24,23 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import UCSearchError
-from ucsearch.lab.suites.audit import audit_rows, is_stopped
-from ucsearch.lab.suites.budgets import choice_problems
-from ucsearch.lab.suites.derive import DERIVED, derive
-from ucsearch.lab.suites.differences import Problem, differences
-from ucsearch.lab.suites.drawn import draw
-from ucsearch.lab.suites.ledger import LEDGER, Look, before, by_dataset, check_kept, own_look, read_ledger
-from ucsearch.lab.suites.manifest import Evidence, FalseClaim, read_evidence
-from ucsearch.lab.suites.plan import Plan, row_problems
-from ucsearch.lab.suites.power import power_record
-from ucsearch.lab.suites.primary import GATE, LEAST_POWER
-from ucsearch.lab.suites.primary import value_record as primary_record
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.rows import EvidenceError, Row, split_problems
-from ucsearch.lab.suites.second import gate_again, value_bounds_again
-from ucsearch.lab.suites.selection import declare, select
+from ucsearch.lab.suites.evidence.drawn import draw
+from ucsearch.lab.suites.evidence.ledger import LEDGER, Look, before, by_dataset, check_kept, own_look, read_ledger
+from ucsearch.lab.suites.evidence.manifest import Evidence, FalseClaim, read_evidence
+from ucsearch.lab.suites.evidence.rows import EvidenceError, Row, split_problems
+from ucsearch.lab.suites.gates.derive import DERIVED, derive
+from ucsearch.lab.suites.gates.power import power_record
+from ucsearch.lab.suites.gates.primary import GATE, LEAST_POWER
+from ucsearch.lab.suites.gates.primary import value_record as primary_record
+from ucsearch.lab.suites.gates.value import value_record
+from ucsearch.lab.suites.protocol.audit import audit_rows, is_stopped
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.expected_rows import Plan, row_problems
+from ucsearch.lab.suites.protocol.selection import declare, select
+from ucsearch.lab.suites.recheck.budgets import choice_problems
+from ucsearch.lab.suites.recheck.differences import Problem, differences
+from ucsearch.lab.suites.recheck.second import gate_again, value_bounds_again
 from ucsearch.lab.suites.suite import Suite, parse_suite
-from ucsearch.lab.suites.value_gate import value_record
 from ucsearch.records.canonical import canonical, loads
 
 __all__ = ["FALSE", "MALFORMED", "VALID", "Problem", "Report", "differences", "verify_evidence"]

@@ -13,13 +13,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.differences import Problem, differences
-from ucsearch.lab.suites.drawn import draw_series
+from ucsearch.lab.suites.evidence.drawn import draw_series
+from ucsearch.lab.suites.evidence.ledger import LEDGER
+from ucsearch.lab.suites.evidence.manifest import Evidence, read_part
+from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.job import Job, Progress
 from ucsearch.lab.suites.kinds import again_of
-from ucsearch.lab.suites.ledger import LEDGER
-from ucsearch.lab.suites.manifest import Evidence, read_part
-from ucsearch.lab.suites.rows import Row
+from ucsearch.lab.suites.recheck.differences import Problem, differences
 from ucsearch.lab.suites.run import evaluate
 from ucsearch.lab.suites.suite import parse_suite
 from ucsearch.records.canonical import canonical, loads

@@ -6,15 +6,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from ucsearch.lab.suites.audit import audit_rows, is_stopped
-from ucsearch.lab.suites.claims import classify
-from ucsearch.lab.suites.primary import GATE
-from ucsearch.lab.suites.primary import value_conclusion as primary_conclusion
-from ucsearch.lab.suites.promotion import delta_rows, gate_rows, secondary_rows
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.rows import Row, sort_rows
-from ucsearch.lab.suites.tables import check_row, fill
-from ucsearch.lab.suites.value_gate import value_conclusion
+from ucsearch.lab.suites.evidence.rows import Row, sort_rows
+from ucsearch.lab.suites.evidence.tables import check_row, fill
+from ucsearch.lab.suites.gates.claims import classify
+from ucsearch.lab.suites.gates.primary import GATE
+from ucsearch.lab.suites.gates.primary import value_conclusion as primary_conclusion
+from ucsearch.lab.suites.gates.promotion import delta_rows, gate_rows, secondary_rows
+from ucsearch.lab.suites.gates.value import value_conclusion
+from ucsearch.lab.suites.protocol.audit import audit_rows, is_stopped
+from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.records.canonical import canonical
 
 __all__ = ["DERIVED", "FACTS", "Given", "conclude", "derive"]

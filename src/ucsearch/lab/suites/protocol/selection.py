@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.figures import (
+from ucsearch.lab.suites.evidence.rows import Row, row_bytes, windows_of
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, SHARE, TIE, Protocol
+from ucsearch.lab.suites.protocol.rates import (
     equal_mean,
     family_deltas,
     family_rates,
@@ -23,8 +25,6 @@ from ucsearch.lab.suites.figures import (
     violations,
     weakest,
 )
-from ucsearch.lab.suites.protocol import COMPARATORS, SHARE, TIE, Protocol
-from ucsearch.lab.suites.rows import Row, row_bytes, windows_of
 from ucsearch.replay.statistics import mean
 
 __all__ = ["SCHEMA", "declare", "select"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.errors import RecordError
-from ucsearch.lab.suites.rows import EvidenceError
+from ucsearch.lab.suites.evidence.rows import EvidenceError
 from ucsearch.records.canonical import canonical, digest, loads
 from ucsearch.records.files import whole_file
 
@@ -187,7 +187,7 @@ def _place(one: str, span: Sequence[int]) -> tuple[str, int, int]:
 
 def code_sha256() -> str:
     """Digest of the package's own source, so that a repeat under other code can be told."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     total = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         total.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from ucsearch.lab.suites.protocol import COMPARATORS, Protocol
-from ucsearch.lab.suites.rows import Window
+from ucsearch.lab.suites.evidence.rows import Window
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, Protocol
 from ucsearch.replay.statistics import mean, scale_free_delta
 
 __all__ = ["equal_mean", "family_deltas", "family_rates", "family_utility", "is_sampler", "overall_rate", "run_on",

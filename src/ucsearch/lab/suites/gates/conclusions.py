@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ucsearch.lab.suites.primary import GATE
-from ucsearch.lab.suites.value_gate import TIMED
+from ucsearch.lab.suites.gates.primary import GATE
+from ucsearch.lab.suites.gates.value import TIMED
 
 __all__ = ["conclusion", "standing", "standings"]
 

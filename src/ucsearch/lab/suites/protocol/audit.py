@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ucsearch.lab.suites.protocol import SHARE, gate_row
-from ucsearch.lab.suites.rows import Row, sort_rows
+from ucsearch.lab.suites.evidence.rows import Row, sort_rows
+from ucsearch.lab.suites.protocol.comparison import SHARE, gate_row
 
 __all__ = ["audit_rows", "is_stopped"]
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.lab.suites.derive import DERIVED, FACTS
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.rows import EvidenceError, Row, check_rows, row_bytes, sort_rows, split_problems
-from ucsearch.lab.suites.selection import SCHEMA
+from ucsearch.lab.suites.evidence.rows import EvidenceError, Row, check_rows, row_bytes, sort_rows, split_problems
+from ucsearch.lab.suites.gates.derive import DERIVED, FACTS
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.selection import SCHEMA
 from ucsearch.records.canonical import canonical, digest, loads
 from ucsearch.records.files import whole_file
 

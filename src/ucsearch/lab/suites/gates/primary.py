@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.protocol import Protocol
-from ucsearch.lab.suites.rows import Row, windows_of
+from ucsearch.lab.suites.evidence.rows import Row, windows_of
+from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.replay.statistics import LEVEL, RESAMPLES, bootstrap_key, draws, mean, scale_free_delta
 from ucsearch.student import chi_square_quantile, noncentral_t_above, student_cdf, student_quantile
 

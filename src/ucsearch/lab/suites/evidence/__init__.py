@@ -1,0 +1,1 @@
+"""The evidence folder: rows, tables, sample of decisions, manifest; and the ledger of looks."""

@@ -1,0 +1,1 @@
+"""What rows of the test come to: bounds, power, conditions, verdicts and sentences."""

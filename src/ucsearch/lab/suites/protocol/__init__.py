@@ -1,0 +1,1 @@
+"""What a suite fixes before its test is opened, and what validation chooses."""
