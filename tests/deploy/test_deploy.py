@@ -21,7 +21,7 @@ UNITS = ("ucsearch.service",)
 
 def exported() -> set[str]:
     """Every sample name that the service's registry can give."""
-    from ucsearch.service.metrics import Metrics
+    from ucsearch.service.operations.metrics import Metrics
 
     found = set()
     for family in Metrics().registry.collect():
@@ -165,7 +165,7 @@ def test_the_image_runs_as_nobody_special_and_keeps_its_promises() -> None:
 
 def test_the_plans_of_the_image_can_be_loaded() -> None:
     from ucsearch.service.config import load_config
-    from ucsearch.service.plans import load_plan
+    from ucsearch.service.writer.plans import load_plan
 
     config, folder = load_config(DEPLOY / "plans")
     assert config.server.on_loopback

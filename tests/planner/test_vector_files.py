@@ -341,7 +341,7 @@ def test_settings_of_ones_own_task_are_checked(old: str, new: str, text: str, fo
 
 def test_a_service_takes_a_task_of_ones_own_from_settings_but_of_one_field(folder: Path) -> None:
     from ucsearch.service.config import ConfigError, PlanTable
-    from ucsearch.service.plans import load_plan
+    from ucsearch.service.writer.plans import load_plan
 
     table = PlanTable(name="meter", settings="job.toml")
     with pytest.raises(ConfigError, match=r"several fields \(price, load\)"):

@@ -57,10 +57,10 @@ def main() -> None:
     from ucsearch.records.entries import Request
     from ucsearch.service.app import make_app
     from ucsearch.service.config import load_config
-    from ucsearch.service.logs import set_up_logging
-    from ucsearch.service.plans import Item
+    from ucsearch.service.operations.logs import set_up_logging
     from ucsearch.service.run import run
     from ucsearch.service.service import Service
+    from ucsearch.service.writer.plans import Item
 
     config, place = load_config(sys.argv[1])
     warm = Service.open(config, place)

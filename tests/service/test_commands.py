@@ -26,10 +26,10 @@ from ucsearch.planner.new.inventory import write_scaffold
 from ucsearch.planner.settings import load_settings
 from ucsearch.records.backup import restore
 from ucsearch.records.chain import Checkpoint
-from ucsearch.service.backups import backup_log
 from ucsearch.service.config import PlanTable, load_config
-from ucsearch.service.plans import load_plan
 from ucsearch.service.run import init, run
+from ucsearch.service.storage.backups import backup_log
+from ucsearch.service.writer.plans import load_plan
 
 
 def command(*arguments: str) -> tuple[int, str]:
@@ -245,8 +245,9 @@ def test_a_service_that_is_told_to_stop_while_a_kernel_is_made_ends_well(
 ) -> None:
     """The compiler aborts the process when Python ends under its feet."""
     from ucsearch.cli import service as cli
-    from ucsearch.service import kernels, logs
     from ucsearch.service import run as starting
+    from ucsearch.service.operations import logs
+    from ucsearch.service.writer import kernels
 
     ended: list[int] = []
     monkeypatch.setattr(logs, "set_up_logging", lambda: None)

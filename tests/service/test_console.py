@@ -453,7 +453,7 @@ def test_a_decision_and_the_log_are_verified_on_request(tmp_path: Path) -> None:
 def test_a_log_that_is_gone_is_told_on_every_page_that_needs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ucsearch.service.writer._AGAIN_S", 0.02)
+    monkeypatch.setattr("ucsearch.service.writer.writer._AGAIN_S", 0.02)
 
     async def test() -> None:
         async with running(tmp_path) as client:

@@ -16,7 +16,7 @@ import pytest
 from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folder, running
 from ucsearch.monitor.journal import period_key
 from ucsearch.records.reader import AuditReader
-from ucsearch.service.logs import JsonLines
+from ucsearch.service.operations.logs import JsonLines
 from ucsearch.service.schemas import Verified
 from ucsearch.service.service import Service
 from ucsearch.verify import verify_log
@@ -125,7 +125,7 @@ def test_a_task_of_ones_own_is_decided_overridden_and_verified(tmp_path: Path) -
 def test_more_than_can_be_worked_off_is_refused_and_the_rest_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ucsearch.service.plans import Plan
+    from ucsearch.service.writer.plans import Plan
 
     real = Plan.decide
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.service.kit import CONFIG, Client, make_folder, open_service, running
 from ucsearch.errors import RecordError
-from ucsearch.service import integrity
 from ucsearch.service.run import check
+from ucsearch.service.storage import integrity
 
 LOG = "log/decisions.db"
 

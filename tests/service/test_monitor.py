@@ -14,7 +14,7 @@ from tests.service.kit import CONFIG, START, Client, Clock, running
 from ucsearch.records.canonical import seal
 from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
-from ucsearch.service.plan_state import journal_of
+from ucsearch.service.writer.plan_state import journal_of
 from ucsearch.verify import verify_log
 
 WATCHED = (

@@ -227,7 +227,7 @@ def test_a_log_that_is_gone_while_it_is_open_takes_nothing(tmp_path: Path, hurt:
 
 
 def test_a_log_that_was_gone_goes_on_when_it_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ucsearch.service.writer._AGAIN_S", 0.05)
+    monkeypatch.setattr("ucsearch.service.writer.writer._AGAIN_S", 0.05)
     log, away = tmp_path / "log", tmp_path / "away"
 
     async def go() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.kit import CONFIG, PLAN, item, running
-from ucsearch.service.answers import answer
+from ucsearch.service.writer.answers import answer
 
 SLACK = PLAN.replace('"exact"\ndepth = 2', '"certified_beam"\ndepth = 2\nwidth = 4')
 REFUSING = item("no forecast", level=4.0)

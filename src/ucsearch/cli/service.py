@@ -13,7 +13,7 @@ from ucsearch.cli.service_demo import demo
 from ucsearch.cli.terminal import UNUSABLE
 
 if TYPE_CHECKING:
-    from ucsearch.service.tokens import Scope
+    from ucsearch.service.auth.tokens import Scope
 
 __all__ = ["service_app"]
 
@@ -70,9 +70,9 @@ def run(
 
     Exit codes: 0 stopped, 2 it could not start.
     """
-    from ucsearch.service.kernels import making
-    from ucsearch.service.logs import set_up_logging
+    from ucsearch.service.operations.logs import set_up_logging
     from ucsearch.service.run import run as serve
+    from ucsearch.service.writer.kernels import making
 
     set_up_logging()
     serve(folder, store=store, bind=bind, admin_bind=admin_bind, ready=lambda address: typer.echo(f"ready: {address}"))
@@ -96,7 +96,7 @@ def arm(
     """
     from ucsearch.monitor.arming import arm as replay
     from ucsearch.service.config import load_config
-    from ucsearch.service.plans import load_plan
+    from ucsearch.service.writer.plans import load_plan
 
     config, place = load_config(folder)
     table = next((p for p in config.plan if p.name == plan), None)
@@ -128,7 +128,7 @@ def backup(
     Of a log that was rotated, earlier files that are still there are copied beside it under their names.
     The service may run meanwhile. Exit codes: 0 copied and verified, 2 something is not right.
     """
-    from ucsearch.service.backups import backup_log
+    from ucsearch.service.storage.backups import backup_log
 
     for line in backup_log(folder, to, store=store):
         typer.echo(line)
@@ -146,7 +146,7 @@ def drill(
 
     Exit codes: 0 the copy would do, 2 it would not.
     """
-    from ucsearch.service.backups import drill as restore
+    from ucsearch.service.storage.backups import drill as restore
 
     for line in restore(folder, copy, store=store):
         typer.echo(line)
@@ -212,6 +212,6 @@ def _words(scope: Scope) -> str:
 
 
 def _book(folder: Path):  # type: ignore[no-untyped-def]  # its class is imported only when needed
-    from ucsearch.service.tokens import FILE, TokenBook
+    from ucsearch.service.auth.tokens import FILE, TokenBook
 
     return TokenBook(folder / FILE)

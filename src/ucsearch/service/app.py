@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ucsearch.service import console
-from ucsearch.service.auth import Rates
+from ucsearch.service.auth.principals import Rates
 from ucsearch.service.errors import Problem, excerpt
 from ucsearch.service.routes import control, decisions, state
 from ucsearch.service.routes.bodies import HeldBodies

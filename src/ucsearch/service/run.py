@@ -20,15 +20,15 @@ import uvicorn
 from ucsearch.errors import InputError, RecordError, UCSearchError
 from ucsearch.records.files import whole_file
 from ucsearch.records.log import AuditLog
-from ucsearch.service.admin import AdminServer
 from ucsearch.service.app import make_app
+from ucsearch.service.auth.tokens import FILE as TOKENS
+from ucsearch.service.auth.tokens import TokenBook, write_tokens
 from ucsearch.service.config import FILE, Config, Store, host_of, load_config, port_of
-from ucsearch.service.notify import targets
-from ucsearch.service.plans import Plan, coarse, load_plan
+from ucsearch.service.operations.admin import AdminServer
+from ucsearch.service.operations.notify import targets
 from ucsearch.service.service import Service
-from ucsearch.service.storage import confirm, is_there, open_reader
-from ucsearch.service.tokens import FILE as TOKENS
-from ucsearch.service.tokens import TokenBook, write_tokens
+from ucsearch.service.storage.store import confirm, is_there, open_reader
+from ucsearch.service.writer.plans import Plan, coarse, load_plan
 
 __all__ = [
     "Finding",

@@ -22,22 +22,22 @@ from ucsearch.records.log import AuditLog
 from ucsearch.records.overrides import built_in_task
 from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
+from ucsearch.service.auth.tokens import FILE as TOKENS
+from ucsearch.service.auth.tokens import Principal, Scope, TokenBook
 from ucsearch.service.config import Config
 from ucsearch.service.errors import Problem
-from ucsearch.service.integrity import Integrity
-from ucsearch.service.metrics import Metrics
-from ucsearch.service.monitoring import Realised
-from ucsearch.service.notify import Notifier, targets
-from ucsearch.service.plan_state import PlanStates
-from ucsearch.service.plans import Plan, load_plan
-from ucsearch.service.queries import find_row
+from ucsearch.service.operations.metrics import Metrics
+from ucsearch.service.operations.notify import Notifier, targets
+from ucsearch.service.queries.monitoring import Realised
+from ucsearch.service.queries.records import find_row
+from ucsearch.service.queries.tally import Tally
 from ucsearch.service.schemas import Verified
-from ucsearch.service.storage import confirm, confirm_seen, open_log, open_reader, size_of
-from ucsearch.service.tally import Tally
-from ucsearch.service.tokens import FILE as TOKENS
-from ucsearch.service.tokens import Principal, Scope, TokenBook
-from ucsearch.service.upkeep import Upkeep
-from ucsearch.service.writer import Turn, Writer
+from ucsearch.service.storage.integrity import Integrity
+from ucsearch.service.storage.store import confirm, confirm_seen, open_log, open_reader, size_of
+from ucsearch.service.storage.upkeep import Upkeep
+from ucsearch.service.writer.plan_state import PlanStates
+from ucsearch.service.writer.plans import Plan, load_plan
+from ucsearch.service.writer.writer import Turn, Writer
 from ucsearch.task import Task
 
 __all__ = ["Service", "request_of"]

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.text import short
+from ucsearch.service.queries.tally import Newest, Tally
 from ucsearch.service.schemas import MonitorView, PlanView
-from ucsearch.service.tally import Newest, Tally
 
 __all__ = ["Need", "decision_needs", "fitting", "in_order", "log_needs", "monitor_needs", "plan_needs"]
 

@@ -19,9 +19,9 @@ from ucsearch.records.canonical import decode_number
 from ucsearch.records.overrides import allowed_numbers
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import LEVELS, bars, fan, quantiles
-from ucsearch.service import queries
-from ucsearch.service.plans import Plan
+from ucsearch.service.queries import records as queries
 from ucsearch.service.schemas import DecisionLine, SeriesView
+from ucsearch.service.writer.plans import Plan
 from ucsearch.task import Task
 
 __all__ = ["Condition", "Option", "Told", "action_unit", "csv_text", "expired", "history", "options", "ranges", "tell"]

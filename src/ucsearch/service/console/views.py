@@ -13,9 +13,7 @@ from ucsearch.decision.gate import Reason
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import evidence_curve, rank_histogram
-from ucsearch.service import allocations as shared_limits
-from ucsearch.service import monitoring, queries
-from ucsearch.service.auth import check_plan, check_whole
+from ucsearch.service.auth.principals import check_plan, check_whole
 from ucsearch.service.console import presenters
 from ucsearch.service.console.attention import (
     Need,
@@ -29,6 +27,8 @@ from ucsearch.service.console.attention import (
 from ucsearch.service.console.render import HEADERS, STYLE, STYLE_PATH, link, page, render
 from ucsearch.service.console.sessions import Session
 from ucsearch.service.errors import Problem
+from ucsearch.service.queries import monitoring
+from ucsearch.service.queries import records as queries
 from ucsearch.service.routes.common import service_of
 from ucsearch.service.routes.state import exported
 from ucsearch.service.schemas import (
@@ -42,7 +42,8 @@ from ucsearch.service.schemas import (
     StreamView,
 )
 from ucsearch.service.service import Service
-from ucsearch.service.storage import LogVerified, log_view
+from ucsearch.service.storage.store import LogVerified, log_view
+from ucsearch.service.writer import allocations as shared_limits
 
 __all__ = ["decision_values", "log_page", "router"]
 

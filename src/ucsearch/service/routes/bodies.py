@@ -16,11 +16,11 @@ from starlette.requests import ClientDisconnect, Request
 
 from ucsearch.planner.decide.states import state_columns
 from ucsearch.planner.settings import Columns, Settings
-from ucsearch.service.auth import check_still_valid
+from ucsearch.service.auth.principals import check_still_valid
+from ucsearch.service.auth.tokens import Principal
 from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem, excerpt
 from ucsearch.service.schemas import DecideBody, ForecastBody
-from ucsearch.service.tokens import Principal
 
 if TYPE_CHECKING:
     from prometheus_client import Gauge

@@ -13,11 +13,11 @@ from starlette.responses import Response
 
 from ucsearch.records.canonical import canonical
 from ucsearch.records.entries import Request as RecordedRequest
+from ucsearch.service.auth.tokens import Principal
 from ucsearch.service.errors import Problem, excerpt
 from ucsearch.service.routes.bodies import PEOPLE_BYTES, parse, read_body, received
 from ucsearch.service.schemas import plain
 from ucsearch.service.service import Service, request_of
-from ucsearch.service.tokens import Principal
 
 __all__ = [
     "IdempotencyKey",

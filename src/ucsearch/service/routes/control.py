@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from ucsearch.service import actions, allocations, monitoring, outcomes
-from ucsearch.service.auth import (
+from ucsearch.service.auth.principals import (
     Admin,
     Agent,
     Operator,
@@ -19,8 +18,9 @@ from ucsearch.service.auth import (
     check_plan,
     check_series,
 )
-from ucsearch.service.openapi import body_of, problems
+from ucsearch.service.queries import monitoring
 from ucsearch.service.routes.common import Keyed, ServiceDep, as_json, keyed_body
+from ucsearch.service.routes.openapi import body_of, problems
 from ucsearch.service.schemas import (
     AllocateBody,
     Allocated,
@@ -37,6 +37,7 @@ from ucsearch.service.schemas import (
     ResumeBody,
     StreamView,
 )
+from ucsearch.service.writer import actions, allocations, outcomes
 
 __all__ = ["router"]
 

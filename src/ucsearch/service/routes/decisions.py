@@ -12,11 +12,12 @@ from starlette.responses import Response
 from ucsearch.decision.decision import Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.records.reader import AuditReader
-from ucsearch.service import monitoring, queries
-from ucsearch.service.auth import Agent, Viewer, as_agent, check_plan, check_series
-from ucsearch.service.openapi import body_of, problems
+from ucsearch.service.auth.principals import Agent, Viewer, as_agent, check_plan, check_series
+from ucsearch.service.queries import monitoring
+from ucsearch.service.queries import records as queries
 from ucsearch.service.routes.bodies import parse, rows_of
 from ucsearch.service.routes.common import Keyed, Limit, ServiceDep, Text, as_json, check_query, keyed_body
+from ucsearch.service.routes.openapi import body_of, problems
 from ucsearch.service.schemas import (
     Answers,
     DecideBody,

@@ -13,7 +13,7 @@ from ucsearch.monitor.journal import Journal, period_key, settings_content
 from ucsearch.records.entries import Row
 from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
-from ucsearch.service.plans import Plan
+from ucsearch.service.writer.plans import Plan
 
 __all__ = ["AwaitedOutcomes", "Pause", "PlanStates", "due_at", "pause_of"]
 

@@ -20,10 +20,9 @@ from ucsearch.records.entries import NoEntry, Row, effective_of
 from ucsearch.records.export import jsonl_line
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import fan, quantiles
-from ucsearch.service.answers import answer, label_of, order_of
+from ucsearch.service.auth.tokens import Scope
 from ucsearch.service.errors import Problem
-from ucsearch.service.plan_state import pause_of
-from ucsearch.service.plans import Plan
+from ucsearch.service.queries.tally import KINDS, Tally
 from ucsearch.service.schemas import (
     DecisionLine,
     DecisionPage,
@@ -35,8 +34,9 @@ from ucsearch.service.schemas import (
     PlanView,
     SeriesView,
 )
-from ucsearch.service.tally import KINDS, Tally
-from ucsearch.service.tokens import Scope
+from ucsearch.service.writer.answers import answer, label_of, order_of
+from ucsearch.service.writer.plan_state import pause_of
+from ucsearch.service.writer.plans import Plan
 
 __all__ = [
     "decision",

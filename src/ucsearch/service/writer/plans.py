@@ -23,7 +23,7 @@ from ucsearch.records.entries import Request, Under
 from ucsearch.records.record import Body
 from ucsearch.service.config import ConfigError, PlanTable
 from ucsearch.service.errors import Problem, sentence_of
-from ucsearch.service.kernels import Kernels, Warmed, warm_rows
+from ucsearch.service.writer.kernels import Kernels, Warmed, warm_rows
 from ucsearch.task import Task
 
 __all__ = ["Item", "Plan", "load_plan"]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ucsearch.records.entries import Request
 from ucsearch.records.log import AuditLog
 from ucsearch.service.errors import Problem
-from ucsearch.service.plans import Plan
+from ucsearch.service.writer.plans import Plan
 
 __all__ = ["Call", "Job", "Queue", "Turn"]
 

@@ -24,12 +24,12 @@ from ucsearch.records.entries import AlteredEntry, Entry, Request, Row
 from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.record import Body
-from ucsearch.service.answers import answers
 from ucsearch.service.errors import Problem
-from ucsearch.service.metrics import Metrics
-from ucsearch.service.plan_state import PlanStates
-from ucsearch.service.plans import Item, Plan
-from ucsearch.service.queue import Call, Job, Queue, Turn
+from ucsearch.service.operations.metrics import Metrics
+from ucsearch.service.writer.answers import answers
+from ucsearch.service.writer.plan_state import PlanStates
+from ucsearch.service.writer.plans import Item, Plan
+from ucsearch.service.writer.queue import Call, Job, Queue, Turn
 
 __all__ = ["Turn", "Writer"]
 

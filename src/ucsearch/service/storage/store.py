@@ -20,8 +20,8 @@ from ucsearch.records.files import new_file, present
 from ucsearch.records.log import AuditLog
 from ucsearch.records.postgres import AnotherService, has_log
 from ucsearch.records.reader import AuditReader
-from ucsearch.service import queries
 from ucsearch.service.config import Store
+from ucsearch.service.queries import records as queries
 from ucsearch.service.schemas import FileView, LogView
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""For whoever runs the service: health, metrics, text log, notifications."""

@@ -1,0 +1,1 @@
+"""What is read from the log to be shown."""

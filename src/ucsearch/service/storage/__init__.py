@@ -1,0 +1,1 @@
+"""The log on disk: opening, checking, copying, keeping."""

@@ -1,0 +1,1 @@
+"""Everything that writes the log: decisions, and what people and agents report or order."""
