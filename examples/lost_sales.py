@@ -13,7 +13,7 @@ import math
 from typing import NamedTuple
 
 import ucsearch as uc
-from ucsearch.engine.average import AverageCost
+from ucsearch.engine.closed_loop.average import AverageCost
 
 MEAN, PENALTY, HOLDING = 5.0, 4.0, 1.0
 MOST_DEMAND, MOST_ORDER = 18, 7

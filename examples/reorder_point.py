@@ -14,7 +14,7 @@ import math
 from typing import NamedTuple
 
 import ucsearch as uc
-from ucsearch.engine.average import AverageCost
+from ucsearch.engine.closed_loop.average import AverageCost
 
 MEAN, FIXED, HOLDING, WAITING = 10.0, 64.0, 1.0, 9.0
 MOST_DEMAND, MOST_ORDER = 30, 55

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from ucsearch.decision.gate import Reason as Reason
     from ucsearch.engine.api import search as search
     from ucsearch.engine.api import search_panel as search_panel
-    from ucsearch.engine.average import average_cost as average_cost
+    from ucsearch.engine.closed_loop.average import average_cost as average_cost
+    from ucsearch.engine.closed_loop.solve import solve as solve
     from ucsearch.engine.plan import Plan as Plan
-    from ucsearch.engine.solve import solve as solve
     from ucsearch.engine.status import Status as Status
     from ucsearch.errors import InputError as InputError
     from ucsearch.errors import TaskError as TaskError
@@ -83,7 +83,7 @@ _HOME = {
     "UCBeam": "policies",
     "UCSearchError": "errors",
     "allocate": "allocation.api",
-    "average_cost": "engine.average",
+    "average_cost": "engine.closed_loop.average",
     "certify": "certificate.api",
     "certify_panel": "certificate.api",
     "check_task": "check",
@@ -91,7 +91,7 @@ _HOME = {
     "decide_panel": "decision.api",
     "search": "engine.api",
     "search_panel": "engine.api",
-    "solve": "engine.solve",
+    "solve": "engine.closed_loop.solve",
     "warm": "certificate.warm",
 }
 

@@ -14,7 +14,7 @@ import ucsearch as uc
 from tests.kit.unjitted import plain_kernels
 from ucsearch.allocation.later.paths import levels, upper_bound
 from ucsearch.decision.gate import Reason
-from ucsearch.engine.reachable import joined, of_windows, reachable
+from ucsearch.engine.closed_loop.reachable import joined, of_windows, reachable
 from ucsearch.tasks import LeadTimeInventory
 
 CONFIG = LeadTimeInventory(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.engine import average
-from ucsearch.engine.average import average_cost
+from ucsearch.engine.closed_loop import average
+from ucsearch.engine.closed_loop.average import average_cost
 from ucsearch.errors import InputError
 from ucsearch.options import Run
 

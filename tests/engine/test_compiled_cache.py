@@ -27,8 +27,8 @@ import ucsearch as uc
 import ucsearch.engine.plain.run
 from tests.kit.templates import TEMPLATES
 from ucsearch.engine import cache
-from ucsearch.engine import compile as kernels
 from ucsearch.engine.compiled import cache as texts
+from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled import engine
 from ucsearch.errors import UncompilableWarning
 from ucsearch.layout import Layout
@@ -171,7 +171,7 @@ def test_no_temporary_files_are_left(folder: Path) -> None:
 # A kernel of one line, in the place of those that take seconds to compile.
 QUICK = """\
 from numba import njit
-from ucsearch.engine import compile as kernels
+from ucsearch.engine.compiled import compile as kernels
 from tests.kit.templates import TEMPLATES
 
 def built(*arguments):
@@ -470,7 +470,7 @@ def test_scipy_is_imported_by_who_multiplies_matrices() -> None:
     pytest.importorskip("scipy")
     code = """
 import sys
-from ucsearch.engine.numba_tricks import spare_scipy
+from ucsearch.engine.compiled.numba_tricks import spare_scipy
 spare_scipy()
 import numba.np.arraymath as arraymath
 from numba.np.linalg import ensure_blas

@@ -11,10 +11,10 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES
-from ucsearch.engine import compile as kernels
-from ucsearch.engine import first_use
 from ucsearch.engine.arrays import Inputs, OutF
-from ucsearch.engine.first_use import SAMPLED, difference, spread_over
+from ucsearch.engine.compiled import compile as kernels
+from ucsearch.engine.compiled import first_use
+from ucsearch.engine.compiled.first_use import SAMPLED, difference, spread_over
 from ucsearch.errors import UncompilableWarning
 
 TEMPLATE = TEMPLATES["battery"]

@@ -12,8 +12,8 @@ import pytest
 
 import ucsearch as uc
 from tests.conformance.test_engines import CASES, random_panel, random_policy
-from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import Outputs
+from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled import engine
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
@@ -125,7 +125,7 @@ def test_cells_and_code_are_told_apart() -> None:
 
 
 SAME = """
-from ucsearch.engine import compile as kernels
+from ucsearch.engine.compiled import compile as kernels
 from ucsearch.policies import MODES
 from ucsearch.tasks import LeadTimeInventory
 

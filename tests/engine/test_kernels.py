@@ -22,10 +22,10 @@ from numba import njit
 
 import ucsearch as uc
 from ucsearch.engine import PanelPlan
-from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import FSet, ISet
 from ucsearch.engine.cache import FOLDER, cache_dir
 from ucsearch.engine.compiled import cache, engine
+from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled.spelled import spell_out
 from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, First
 from ucsearch.policies import Settings, resolve

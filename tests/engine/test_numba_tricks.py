@@ -12,7 +12,7 @@ from numba.core import types
 import ucsearch as uc
 from tests.conformance.test_engines import CASES, random_panel, random_policy
 from tests.kit.indices import noted_indices, noting
-from ucsearch.engine import numba_tricks
+from ucsearch.engine.compiled import numba_tricks
 from ucsearch.tasks import LeadTimeInventory
 
 OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **numba_tricks.INNER}

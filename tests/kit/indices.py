@@ -66,7 +66,7 @@ def noted_indices() -> Iterator[list[str]]:
     below: list[str] = []
     package = ucsearch.engine.kernels
     modules: list[ModuleType] = [
-        importlib.import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)
+        importlib.import_module(found.name) for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     ]
     kept = [(module, dict(vars(module))) for module in modules]
     with plain_kernels(), pytest.MonkeyPatch.context() as patch:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ucsearch.engine import compile as kernels
+from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled import engine
 from ucsearch.layout import Layout
 from ucsearch.task import Task

@@ -67,7 +67,7 @@ def least(i):
 NURSERY = """
 import json, os, sys, traceback
 import numba
-import ucsearch.engine.numba_tricks
+import ucsearch.engine.compiled.numba_tricks
 numba.njit(lambda x: x + 1.0)(1.0)
 for line in sys.stdin:
     folder, cache, code = json.loads(line)
@@ -151,7 +151,7 @@ def test_code_follows_a_change_in_another_file(run: Run, parts: Path) -> None:
 def test_names_begin_elsewhere_in_every_process() -> None:
     from numba.core.bytecode import FunctionIdentity
 
-    import ucsearch.engine.numba_tricks  # noqa: F401
+    import ucsearch.engine.compiled.numba_tricks  # noqa: F401
 
     def number() -> int:
         return int(repr(FunctionIdentity._unique_ids)[len("count(") : -1])

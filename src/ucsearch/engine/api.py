@@ -17,7 +17,7 @@ from ucsearch.engine.arrays import Inputs, OutI, Outputs, one_window, read_only
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
 from ucsearch.engine.compiled.engine import Single, ready_kernel, single
 from ucsearch.engine.compiled.engine import run as run_compiled
-from ucsearch.engine.first_use import take
+from ucsearch.engine.compiled.first_use import take
 from ucsearch.engine.inputs import (
     action_grid,
     branches,

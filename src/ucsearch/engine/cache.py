@@ -6,7 +6,7 @@ nowhere (code is then compiled in memory, once per process). Clear it with `ucse
     @compiled
     def loop(values): ...
 
-Import modules with such functions inside functions: they pull in Numba. A task's kernels are made by `engine.compile`.
+Import modules with such functions inside functions: they pull Numba in. `engine/compiled/compile.py` makes kernels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 if TYPE_CHECKING:
-    from ucsearch.engine.numba_tricks import Files
+    from ucsearch.engine.compiled.numba_tricks import Files
 
 __all__ = ["FOLDER", "cache_dir", "clear_cache", "compiled", "file_lock", "is_trusted", "write_whole"]
 
@@ -157,7 +157,7 @@ def compiled(function: Function) -> Function:
     inf or nan as in NumPy. Kept on disk."""
     from numba import njit
 
-    from ucsearch.engine.numba_tricks import OnDisk
+    from ucsearch.engine.compiled.numba_tricks import OnDisk
 
     made: Any = njit(nogil=True, error_model="numpy")(function)
     if hasattr(made, "py_func"):  # else NUMBA_DISABLE_JIT is set
@@ -167,7 +167,7 @@ def compiled(function: Function) -> Function:
 
 
 def _files_of(function: Callable[..., Any]) -> Files | None:
-    from ucsearch.engine.numba_tricks import Files
+    from ucsearch.engine.compiled.numba_tricks import Files
 
     folder = cache_dir()
     if folder is None:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import Inputs, read_only
+from ucsearch.engine.compiled import compile as kernels
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 from ucsearch.task import Task

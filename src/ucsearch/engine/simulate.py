@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine import compile as kernels
+from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.status import Fault
 from ucsearch.errors import InputError, TaskError
 from ucsearch.formatting import action_figure

@@ -22,7 +22,7 @@ from ucsearch.allocation.later.bundle import Cut, descend
 from ucsearch.allocation.later.priced import Priced, Valued
 from ucsearch.allocation.problem import Missing, Problem, Resource
 from ucsearch.allocation.solve import choose_at
-from ucsearch.engine.reachable import of_windows
+from ucsearch.engine.closed_loop.reachable import of_windows
 from ucsearch.student import student_quantile
 
 __all__ = ["CONFIDENCE", "Draws", "Later", "Limits", "StepUse", "beyond", "levels", "priced_horizon", "simulate"]

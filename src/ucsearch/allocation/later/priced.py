@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.cache import compiled
-from ucsearch.engine.reachable import Graph
+from ucsearch.engine.closed_loop.reachable import Graph
 
 __all__ = ["Priced", "Valued"]
 

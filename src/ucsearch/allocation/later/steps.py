@@ -22,7 +22,7 @@ from ucsearch.allocation.result import Result
 from ucsearch.allocation.shared import Shared
 from ucsearch.engine.api import thread_count
 from ucsearch.engine.arrays import Inputs
-from ucsearch.engine.reachable import Graph, joined, reachable
+from ucsearch.engine.closed_loop.reachable import Graph, joined, reachable
 from ucsearch.errors import InputError
 from ucsearch.policies import MODES
 

@@ -75,7 +75,7 @@ def load_entry(text: str) -> Any:
 @contextlib.contextmanager
 def unfused() -> Iterator[None]:
     """Within, NVVM fuses nothing. numba has no switch for it, so its call of the compiler is wrapped; who holds the
-    lock of `engine.compile` is alone in here."""
+    lock of `engine.compiled.compile` is alone in here."""
     if is_simulated():
         yield
         return

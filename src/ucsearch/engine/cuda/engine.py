@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Inputs, Outputs
-from ucsearch.engine.compile import LOCK
 from ucsearch.engine.compiled import engine as compiled
 from ucsearch.engine.compiled.codegen import kernel_body
+from ucsearch.engine.compiled.compile import LOCK
 from ucsearch.engine.cuda.allowed import NotOnDevice
 from ucsearch.engine.cuda.device import find_cuda, is_simulated, load_entry, unfused, verify_unfused
 from ucsearch.engine.cuda.stream import Launch, Way, stream

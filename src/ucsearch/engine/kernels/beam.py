@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Col, ISet
-from ucsearch.engine.kernels import ending, room, scoring
-from ucsearch.engine.kernels.rules import Rules
-from ucsearch.engine.kernels.shapes import Panel, Results, Shape
+from ucsearch.engine.kernels.common import ending, room, scoring
+from ucsearch.engine.kernels.common.rules import Rules
+from ucsearch.engine.kernels.common.shapes import Panel, Results, Shape
 from ucsearch.engine.status import Fault, First, Status
 from ucsearch.policies import Keep
 

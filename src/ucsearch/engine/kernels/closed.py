@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.engine.arrays import Col, FSet, ISet
-from ucsearch.engine.kernels import ending, spreads, states
-from ucsearch.engine.kernels.rules import Rules
-from ucsearch.engine.kernels.shapes import Panel, Results, Shape, Window
+from ucsearch.engine.kernels.common import ending, spreads, states
+from ucsearch.engine.kernels.common.rules import Rules
+from ucsearch.engine.kernels.common.shapes import Panel, Results, Shape, Window
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 
 __all__ = ["Forward", "build", "forward"]

@@ -1,4 +1,4 @@
-"""What a closed-loop search reaches, kept as flat arrays instead of valued (engine/reachable.py has the arrays).
+"""What a closed-loop search reaches, kept as flat arrays instead of valued (engine/closed_loop/reachable.py has them).
 
 Their sizes are known from the search, so nothing grows here but the table of one layer.
 """
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.kernels import closed
-from ucsearch.engine.kernels.rules import Rules
-from ucsearch.engine.kernels.shapes import Shape
+from ucsearch.engine.kernels.common.rules import Rules
+from ucsearch.engine.kernels.common.shapes import Shape
 
 __all__ = ["CHANGED", "UNUSABLE", "build"]
 

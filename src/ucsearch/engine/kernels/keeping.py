@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.engine.kernels.rules import Rules
-from ucsearch.engine.kernels.shapes import Shape
+from ucsearch.engine.kernels.common.rules import Rules
+from ucsearch.engine.kernels.common.shapes import Shape
 
 __all__ = ["build"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Col
-from ucsearch.engine.kernels.rules import Rules
-from ucsearch.engine.kernels.scoring import Scoring
-from ucsearch.engine.kernels.shapes import Shape
-from ucsearch.engine.kernels.states import States
+from ucsearch.engine.kernels.common.rules import Rules
+from ucsearch.engine.kernels.common.scoring import Scoring
+from ucsearch.engine.kernels.common.shapes import Shape
+from ucsearch.engine.kernels.common.states import States
 from ucsearch.engine.status import Fault, First, Status
 
 __all__ = ["build"]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Col, ISet
-from ucsearch.engine.kernels import ending, room, scoring
-from ucsearch.engine.kernels.rules import Rules
-from ucsearch.engine.kernels.shapes import Cand, Panel, Results, Shape
+from ucsearch.engine.kernels.common import ending, room, scoring
+from ucsearch.engine.kernels.common.rules import Rules
+from ucsearch.engine.kernels.common.shapes import Cand, Panel, Results, Shape
 from ucsearch.engine.status import Fault, First, Status
 from ucsearch.lab.comparators.kernels import streams
 from ucsearch.lab.comparators.plain.sampling import CEM, HEAD

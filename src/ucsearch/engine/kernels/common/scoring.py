@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.engine.arrays import Col
-from ucsearch.engine.kernels import spreads
-from ucsearch.engine.kernels.rules import Rules
-from ucsearch.engine.kernels.shapes import LANES, Shape
+from ucsearch.engine.kernels.common import spreads
+from ucsearch.engine.kernels.common.rules import Rules
+from ucsearch.engine.kernels.common.shapes import LANES, Shape
 from ucsearch.engine.status import Fault, First
 
 NONE, REWARD, STATE, BOUND = Fault.NONE, Fault.REWARD, Fault.STATE, Fault.BOUND

@@ -48,7 +48,7 @@ class Numba:
         entry: dict[str, Any] = {}
         self._settled: Callable[[Any], Any] = lambda made: made
         if not whole:
-            from ucsearch.engine import numba_tricks
+            from ucsearch.engine.compiled import numba_tricks
 
             numba_tricks.spare_scipy()
             inner, entry, self._settled = numba_tricks.INNER, numba_tricks.ENTRY, numba_tricks.for_any_number

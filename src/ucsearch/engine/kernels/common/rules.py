@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucsearch.engine.kernels import forecast
-from ucsearch.engine.kernels.shapes import LANES, Shape
+from ucsearch.engine.kernels.common import forecast
+from ucsearch.engine.kernels.common.shapes import LANES, Shape
 from ucsearch.engine.status import Fault
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine import compile as kernels
 from ucsearch.engine.arrays import Inputs
+from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.plain.closed import forward
 from ucsearch.engine.plain.run import make_window
 from ucsearch.errors import InputError, TaskError

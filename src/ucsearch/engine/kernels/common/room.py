@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.engine.arrays import FSet, ISet
-from ucsearch.engine.kernels.rules import Rules
-from ucsearch.engine.kernels.shapes import LANES, Cand, Own, Shape, Window
+from ucsearch.engine.kernels.common.rules import Rules
+from ucsearch.engine.kernels.common.shapes import LANES, Cand, Own, Shape, Window
 
 __all__ = ["Room", "build"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.engine.kernels.shapes import Shape
+from ucsearch.engine.kernels.common.shapes import Shape
 from ucsearch.task import Task, View
 
 __all__ = ["build"]

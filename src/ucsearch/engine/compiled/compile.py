@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.engine.cache import FOLDER, cache_dir, file_lock
-from ucsearch.engine.kernels import rules
-from ucsearch.engine.kernels.jit import Numba, Plain
+from ucsearch.engine.kernels.common import rules
+from ucsearch.engine.kernels.common.jit import Numba, Plain
 from ucsearch.layout import Layout
 from ucsearch.rules.dialect import Refused
 from ucsearch.rules.source import Unreadable, function_of
@@ -41,8 +41,8 @@ LOCK = threading.RLock()  # numba compiles one function at a time anyway; a half
 _log = logging.getLogger("ucsearch")
 _LOCKS = 2  # hex digits: kernels whose names begin alike share a lock file
 # What machine code of a kernel is made of, beside the task's rules.
-_OURS = ("engine/kernels", "engine/numba_tricks.py", "engine/arrays.py", "engine/status.py", "policies.py",
-         "rules/compile.py", "rules/checked_math.py", "spreads.py")  # fmt: skip
+_OURS = ("engine/kernels", "engine/kernels/common", "engine/compiled/numba_tricks.py", "engine/arrays.py",
+         "engine/status.py", "policies.py", "rules/compile.py", "rules/checked_math.py", "spreads.py")  # fmt: skip
 
 Entry = Callable[..., Any]
 
@@ -102,7 +102,9 @@ def _built(task: Task, layout: Layout, kind: Kind, jit: Any) -> Entry:
 def _made(
     task: Task, layout: Layout, kind: Kind, warm: Callable[[Entry], None], name: str, folder: Path | None, whole: bool
 ) -> Kernel:
-    from ucsearch.engine import numba_tricks as disk  # names of what is compiled are this process' own from here on
+    from ucsearch.engine.compiled import (
+        numba_tricks as disk,  # names of what is compiled are this process' own from here on
+    )
 
     entry: Any = _built(task, layout, kind, Numba(whole, kind.pasted))
     if folder is not None and hasattr(entry, "py_func"):  # else NUMBA_DISABLE_JIT is set
@@ -201,7 +203,7 @@ def name_of(task: Task, layout: Layout, kind: Kind) -> str:
 def _ours(module: str) -> bytes:
     versions = [importlib.metadata.version(package) for package in ("numba", "llvmlite", "numpy")]
     digest = hashlib.sha256(repr((sys.version, platform.machine(), versions)).encode())
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     paths = [path for part in _OURS for path in (sorted((root / part).glob("*.py")) or [root / part])]
     own = import_module(module).__file__
     for path in [*paths, Path(own or "")]:
