@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ucsearch.allocation.shared import Shared as Shared
     from ucsearch.certificate.api import certify as certify
     from ucsearch.certificate.api import certify_panel as certify_panel
-    from ucsearch.certificate.warm import warm as warm
+    from ucsearch.certificate.api import warm as warm
     from ucsearch.check import check_task as check_task
     from ucsearch.decision.api import decide as decide
     from ucsearch.decision.api import decide_panel as decide_panel
@@ -92,7 +92,7 @@ _HOME = {
     "search": "engine.api",
     "search_panel": "engine.api",
     "solve": "engine.closed_loop.solve",
-    "warm": "certificate.warm",
+    "warm": "certificate.api",
 }
 
 PACKAGES = (

@@ -34,7 +34,6 @@ from ucsearch.formatting import action_figure, offered_words
 from ucsearch.instead import Fill, fill_of
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type, with_one_zero
 from ucsearch.rules.identity import Identity, identity_of, text_of
-from ucsearch.signatures import ARITY, TIMED, arity, check_function
 
 if TYPE_CHECKING:  # a bare `Task` is one of any state and any parameters
     from typing_extensions import TypeVar
@@ -45,9 +44,35 @@ else:
     from typing import TypeVar
 
     State, Params = TypeVar("State"), TypeVar("Params")
+import inspect
+from typing import Any
 
-__all__ = ["SITE", "Condition", "Continuation", "Params", "State", "Task", "View"]
+__all__ = [
+    "ARITY",
+    "SITE",
+    "TIMED",
+    "Condition",
+    "Continuation",
+    "Params",
+    "State",
+    "Task",
+    "View",
+    "arity",
+    "check_function",
+]
 
+# What the functions of a task take, by place.
+TIMED = ("feasible", "step", "reward")  # these may take the step index before the parameters
+ARITY = {
+    "feasible": (3, "(s, a, p) or (s, a, h, p)"),
+    "step": (4, "(s, a, y, p) or (s, a, y, h, p)"),
+    "reward": (4, "(s, a, y, p) or (s, a, y, h, p)"),
+    "fallback": (2, "(s, p)"),
+    "terminal": (2, "(s, p)"),
+    "invariant": (2, "(s, p)"),
+    "allowed_end": (2, "(s, p)"),
+    "bound": (4, "(s, h, table, p)"),
+}
 CHECKED = "_kept_checked"  # kept on a task that `check_task` has found right
 
 
@@ -476,3 +501,31 @@ def _limits(given: Any, actions: NDArray[np.float64]) -> tuple[float, float]:
             "task.limits", given, f"two numbers with the actions from {actions[0]} to {actions[-1]} between"
         )
     return low + 0.0, high + 0.0
+
+
+def arity(function: Callable[..., Any]) -> int:
+    """How many arguments it takes by their place: a rule is never handed others."""
+    return len(_placed(function))
+
+
+def _placed(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one for one in inspect.signature(function).parameters.values() if one.kind in by_place]
+
+
+def check_function(name: str, function: Any, count: int, signature: str) -> None:
+    if function is None and name in ("terminal", "invariant", "bound", "allowed_end"):
+        return
+    if not callable(function):
+        raise InputError(f"task.{name}", repr(function), f"a function {signature}")
+    every = inspect.signature(function).parameters.values()
+    if any(one.kind is one.VAR_POSITIONAL for one in every):
+        raise InputError(f"task.{name}", "any number of arguments", f"{count} arguments {signature}")
+    if arity(function) != count:
+        raise InputError(f"task.{name}", f"{arity(function)} arguments", f"{count} arguments {signature}")
+    needed = [one for one in _placed(function) if one.default is one.empty]
+    if name in TIMED and len(needed) < count and count > ARITY[name][0]:
+        # `lambda s, a, y, p, k=k: ...` would be handed the step for p and the parameters for k.
+        seen = f"{len(needed)} arguments and {count - len(needed)} with a default"
+        hint = "what a rule is to keep goes into a closure or functools.partial(rule, name=value)"
+        raise InputError(f"task.{name}", seen, f"arguments without a default: {signature}", hint=hint)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ucsearch.certificate.claims import derive
-from ucsearch.certificate.evidence import BLOCK, Evidence
+from ucsearch.certificate.proofs import BLOCK, Evidence
 
 
 def evidence(windows: int) -> Evidence:

@@ -20,7 +20,7 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.certificate.members import bound as members_bound
-from ucsearch.certificate.members import dual, part
+from ucsearch.certificate.members import dual
 from ucsearch.certificate.members import weights as members_weights
 from ucsearch.certificate.members.bound import MembersBounds, members_bounds
 from ucsearch.certificate.members.graph import window_graph
@@ -37,7 +37,7 @@ TAIL = 0.25  # share of cvar
 @pytest.fixture(autouse=True, scope="module")
 def _plain() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        for module in (dual, part, members_weights):
+        for module in (dual, members_weights):
             for name, value in list(vars(module).items()):
                 if hasattr(value, "py_func"):
                     patch.setattr(module, name, value.py_func)

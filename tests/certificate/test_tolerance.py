@@ -11,7 +11,7 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.certificate.claims import derive
-from ucsearch.certificate.evidence import _reconciled
+from ucsearch.certificate.proofs import _reconciled
 from ucsearch.check import TaskWarning
 from ucsearch.records.canonical import seal
 from ucsearch.records.record import decision_record

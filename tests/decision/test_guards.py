@@ -12,8 +12,9 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.templates import clock, stock
-from ucsearch.certificate import warm as warming
+from ucsearch.certificate import api as warming
 from ucsearch.certificate.replay import Path, Replay
+from ucsearch.engine.compiled import engine as kernels
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout
 from ucsearch.verify import monitor, segments
@@ -60,7 +61,7 @@ def test_a_search_that_was_ended_has_counted_nothing(name: str) -> None:
 
 def test_warming_takes_the_given_trace_and_asks_for_a_state_with_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[uc.Trace] = []
-    monkeypatch.setattr(warming, "find_kernel", lambda *_: None)
+    monkeypatch.setattr(kernels, "find_kernel", lambda *_: None)
     monkeypatch.setattr(warming, "_needed", lambda task, policy, trace, certify: seen.append(trace) or {})
     given, policy = uc.Trace.from_members([[1.0, 2.0, 3.0]]), uc.UCBeam(depth=2)
     uc.warm(clock, policy, trace=given)

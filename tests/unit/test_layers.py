@@ -23,7 +23,6 @@ LAYERS = {
     "rules.answers": 0,
     "rules.source": 0,
     "rules.identity": 1,
-    "signatures": 1,
     "instead": 0,
     "lazy": 0,
     "layout": 1,

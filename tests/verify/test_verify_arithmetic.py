@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ucsearch.certificate import evidence
+from ucsearch.certificate import proofs
 from ucsearch.certificate.claims import Claims, derive
-from ucsearch.certificate.evidence import _PATH, Evidence, _route, _select, _with_suffixes
-from ucsearch.certificate.proofs import Suffixes
+from ucsearch.certificate.proofs import _PATH, Evidence, Suffixes, _route, _select, _with_suffixes
 from ucsearch.certificate.route import choose
 from ucsearch.engine.arrays import Col, OutI
 from ucsearch.verify.allocation_later import amount_used
@@ -241,7 +240,7 @@ def test_the_reward_only_path_is_retained_unless_a_better_one_was_found() -> Non
 @pytest.mark.parametrize("mode", ["mean", "members"])
 def test_a_step_s_score_is_its_reward_less_its_risk(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(evidence, "choose", lambda **given: seen.update(given))
+    monkeypatch.setattr(proofs, "choose", lambda **given: seen.update(given))
     table = np.zeros((1, 2, max(Col) + 1))
     table[0, :, Col.STEP_REWARD], table[0, :, Col.STEP_UNCERTAINTY] = (5.0, 7.0), (2.0, 8.0)
     outputs = SimpleNamespace(table=table, out_i=np.zeros((1, len(OutI) + 8), int))

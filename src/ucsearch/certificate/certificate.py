@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.certificate.claims import Claims
-from ucsearch.certificate.evidence import Evidence
+from ucsearch.certificate.proofs import Evidence
 from ucsearch.certificate.replay import Path, Replay
 from ucsearch.certificate.route import Route
 from ucsearch.engine.arrays import Col

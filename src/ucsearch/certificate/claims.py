@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.certificate.evidence import BLOCK, Evidence
+from ucsearch.certificate.proofs import BLOCK, Evidence
 from ucsearch.certificate.tolerance import CANCELLED, tolerance
 
 __all__ = ["Claims", "derive"]

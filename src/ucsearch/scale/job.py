@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ucsearch.certificate.warm import warm
+from ucsearch.certificate.api import warm
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.decide.dates import Age
 from ucsearch.planner.decide.segments import can_be_rows, shared_of

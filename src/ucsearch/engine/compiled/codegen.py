@@ -16,10 +16,9 @@ from ucsearch.instead import Fill
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 from ucsearch.rules.dialect import refuse
-from ucsearch.signatures import TIMED
 from ucsearch.sources import Bundle, plain_function
 from ucsearch.spreads import kernel_text as kernel_spreads
-from ucsearch.task import Task
+from ucsearch.task import TIMED, Task
 
 __all__ = ["kernel_body", "template_text"]
 

@@ -1,4 +1,4 @@
-"""For how many members a path keeps every rule (certificate/evidence.py has the specification)."""
+"""For how many members a path keeps every rule (certificate/replay.py has the specification)."""
 
 from __future__ import annotations
 
