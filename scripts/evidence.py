@@ -35,7 +35,7 @@ from ucsearch.lab.suites.suite import load_suite, suite_names
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "evidence"
 ALL = ROOT / "docs" / "all-results.md"
-STRESSES = ROOT / "docs" / "stressors.svg"
+STRESSES = ROOT / "docs" / "pictures" / "stressors.svg"
 LEDGER_FILE = EVIDENCE / LEDGER
 BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of results -->"
 

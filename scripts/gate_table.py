@@ -1,4 +1,4 @@
-"""Write the table of the gate's settings into docs/dispatch.md, from the comments beside them.
+"""Write the table of the gate's settings into docs/concepts/gate.md, from the comments beside them.
 
 python scripts/gate_table.py [--check]
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "ucsearch"
-PAGE = ROOT / "docs" / "dispatch.md"
+PAGE = ROOT / "docs" / "concepts" / "gate.md"
 BEGIN, END = "<!-- gate: written by scripts/gate_table.py -->\n", "<!-- end of gate -->\n"
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     _, _, after = rest.partition(END)
     wanted = f"{before}{BEGIN}{gate()}{END}{after}"
     if text != wanted and "--check" in sys.argv[1:]:
-        raise SystemExit("docs/dispatch.md: run scripts/gate_table.py")
+        raise SystemExit("docs/concepts/gate.md: run scripts/gate_table.py")
     if text != wanted:
         PAGE.write_text(wanted, encoding="utf-8")
 

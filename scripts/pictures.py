@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/closed-loop.md and docs/shared-budgets.md again: `python scripts/pictures.py`."""
+"""Draw the pictures of the pages on the closed loop and on shared budgets again: `python scripts/pictures.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ mpl.use("svg")
 mpl.rcParams.update({"svg.hashsalt": "ucsearch", "svg.fonttype": "none", "font.size": 9, "figure.dpi": 72})
 from matplotlib import pyplot as plt  # noqa: E402
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 
 
 def closed_loop(path: Path) -> None:

@@ -26,8 +26,8 @@ from reference_words import meaning
 ROOT = Path(__file__).resolve().parents[1]
 STAGE = ROOT / "build" / "site" / "source"
 SITE = ROOT / "build" / "site" / "html"
+CARDS = ROOT / "src" / "ucsearch" / "lab" / "suites" / "cards"
 PROJECT = {
-    "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
@@ -82,17 +82,17 @@ def stage() -> None:
     """Fill the folder that the site is built from."""
     shutil.rmtree(STAGE.parent, ignore_errors=True)
     shutil.copytree(ROOT / "docs", STAGE)
-    (STAGE / "index.md").rename(STAGE / "documents.md")
     for name, target in PROJECT.items():
         (STAGE / target).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
-    for folder, title in (("tasks", "Ready problems"), ("benchmark-cards", "Benchmark cards")):
-        listed = sorted((STAGE / folder).glob("*.md"))
+    shutil.copytree(CARDS, STAGE / "reference" / "cards")
+    for folder, title in (("tasks", "Ready problems"), ("cards", "Benchmark cards")):
+        listed = sorted((STAGE / "reference" / folder).glob("*.md"))
         rows = [f"- [{_title(p)}]({p.name})" for p in listed]
-        (STAGE / folder / "index.md").write_text(f"# {title}\n\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    (STAGE / "reference").mkdir()
+        text = f"# {title}\n\n" + "\n".join(rows) + "\n"
+        (STAGE / "reference" / folder / "index.md").write_text(text, encoding="utf-8")
     for name, text in _python().items():
         (STAGE / "reference" / name).write_text(text, encoding="utf-8")
-    (STAGE / "reference" / "commands.md").write_text(commands(), encoding="utf-8")
+    (STAGE / "reference" / "options.md").write_text(commands(), encoding="utf-8")
     for path in STAGE.rglob("*.md"):
         path.write_text(_links(path, path.read_text(encoding="utf-8")), encoding="utf-8")
 
@@ -226,7 +226,12 @@ def commands() -> str:
 
     from ucsearch.cli.main import app
 
-    lines = ["# All commands and options", "", "Generated from the commands; [the guide](../cli.md) explains them.", ""]
+    lines = [
+        "# All commands and options",
+        "",
+        "Generated from the commands; [the guide](commands.md) explains them.",
+        "",
+    ]
     _describe(typer.main.get_command(app), ["ucsearch"], lines)
     return "\n".join(lines)
 
@@ -262,20 +267,24 @@ def _links(path: Path, text: str) -> str:
         file, hash, anchor = target.partition("#")
         if "://" in target or target.startswith(("#", "mailto:")):
             return match[0]
-        own = PROJECT.get(re.sub(r"^(\.\./)+", "", file))
+        bare = re.sub(r"^(\.\./)+", "", file)
+        own = PROJECT.get(bare)
         if own is not None:
             return f"[{words}]({up}{own}{hash}{anchor})"
-        if file.startswith("docs/"):
-            file = f"{up}{'documents.md' if file == 'docs/index.md' else file.removeprefix('docs/')}"
-        if file == "index.md" and path.parent == STAGE:
-            file = "documents.md"
+        if bare.startswith("src/ucsearch/lab/suites/cards"):
+            file = f"{up}reference/cards{bare.removeprefix('src/ucsearch/lab/suites/cards')}"
+        if path.parent.name == "cards" and file.startswith("../"):  # a card is as it was fixed; pages have folders
+            found = list(STAGE.rglob(bare))
+            file = found[0].relative_to(STAGE).as_posix() if found else file
+            file = f"{up}{file}" if found else file
+        if bare.startswith("docs/"):
+            file = f"{up}{bare.removeprefix('docs/')}"
         there = path.parent / file
         if there.is_dir():
             file = f"{file.rstrip('/')}/index.md"
             there = path.parent / file
         return f"[{words}]({file}{hash}{anchor})" if there.exists() else words
 
-    text = re.sub(r"(!\[[^\]]*\]\()docs/", rf"\g<1>{up}", text)  # README's pictures
     return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", mended, text)
 
 

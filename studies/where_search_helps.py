@@ -4,7 +4,7 @@ Demand is drawn, so that the forecast's quality is known: members of the true la
 that does not see the week. Cells vary what couples decisions (fixed cost, pack, lead time; for capacity the minimum
 up-time), how much dearer one side of an error is, and that quality. All cells of a lead time are walked side by side.
 
-    python -m studies.where_search_helps            # the pictures docs/when-it-helps*.svg, in some minutes
+    python -m studies.where_search_helps            # the pictures docs/pictures/when-it-helps*.svg, in some minutes
     python -m studies.where_search_helps --small    # two cells, printed
 
 A description: demand is drawn, nothing is held out, and no claim is made beyond it.
@@ -247,7 +247,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="two cells, printed and not drawn")
     found = gains(SMALL if parser.parse_args().small else Grid())
     if len({cell for cell, _ in found}) > 2:
-        docs = Path(__file__).resolve().parents[1] / "docs"
+        docs = Path(__file__).resolve().parents[1] / "docs" / "pictures"
         (docs / "when-it-helps.svg").write_text(heat_map(found), "utf-8")
         (docs / "when-it-helps-small.svg").write_text(small_map(found), "utf-8")
     for (cell, name), value in found.items():

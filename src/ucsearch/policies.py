@@ -38,7 +38,7 @@ class Policy:
     prune_risk: float | None = None  # lambda_c of the candidate score; equal to risk unless given
     info_bonus: float = 0.0  # alpha of the candidate score
     discount: float = 1.0  # gamma
-    mode: Literal["mean", "members", "scores", "closed"] = "mean"  # what is planned on (docs/modes.md)
+    mode: Literal["mean", "members", "scores", "closed"] = "mean"  # what is planned on (docs/concepts/search.md)
     # In closed mode cvar is meant step by step, because no other measure has a recursion there.
     spread: Literal["variance", "std", "downside", "cvar"] | None = None  # None: std; members: downside; closed: cvar
     tail: float = 0.2  # cvar looks at this worst share
@@ -145,7 +145,7 @@ class CertifiedBeam(ParetoBeam):
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedBeam(CertifiedBeam):
     """Certificate-Constrained Retained Pareto Beam: among near-equal first actions, release the one whose planning
-    value over the reward-only action is safest (docs/certificate.md). All limits are in units of reward."""
+    value over the reward-only action is safest (docs/concepts/certificate.md). All limits are in units of reward."""
 
     protect: bool = True  # let `certify` put exact best suffixes in
     near_equal: float = 0.0  # how far below the best score a candidate may lie

@@ -95,18 +95,18 @@ def test_traces_go_into_the_search() -> None:
 
 def test_snippets_of_the_page() -> None:
     """Those that need no forecasting library; the others run with the libraries themselves."""
-    page = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "adapters.md").read_text()
     blocks = [part.split("```")[0] for part in page.split("```python\n")[1:]]
     plain = [b for b in blocks if not re.search(r"(?m)^from (?!ucsearch)|pipeline", b)]
     assert len(blocks) == 9
     assert len(plain) == 3
     for block in plain:
-        exec(compile(block, "docs/adapters.md", "exec"), {})
+        exec(compile(block, "docs/how-to/adapters.md", "exec"), {})
 
 
 def test_messages_of_the_page() -> None:
     """The table of refusals shows what is really said."""
-    page = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "adapters.md").read_text()
     ascending, short = FORECAST["ds"], {name: values[:5] for name, values in FORECAST.items()}
     low = but(FORECAST["AutoETS-lo-80"], _1=8.0)
     said = 0

@@ -324,8 +324,8 @@ def test_autogluon_predictor(tmp_path: Path) -> None:
 
 
 def test_snippets_of_the_page(chronos_t5: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every snippet of docs/adapters.md, in order, as far as the library is installed."""
-    page = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
+    """Every snippet of docs/how-to/adapters.md, in order, as far as the library is installed."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "adapters.md").read_text()
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"pipeline": chronos_t5}
     ran = []
@@ -333,7 +333,7 @@ def test_snippets_of_the_page(chronos_t5: Any, tmp_path: Path, monkeypatch: pyte
         if "from autogluon" in block and importlib.util.find_spec("autogluon") is None:
             continue
         names.pop("traces", None)
-        exec(compile(block, "docs/adapters.md", "exec"), names)
+        exec(compile(block, "docs/how-to/adapters.md", "exec"), names)
         if "traces" in names:
             ran.append(len(names["traces"]))
     assert len(ran) >= 7

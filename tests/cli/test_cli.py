@@ -22,7 +22,7 @@ from ucsearch.cli.main import GROUPS, only
 from ucsearch.records import AuditLog, AuditReader
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+DOCS = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
 WHERE = "ucsearch.cli.demo:TASK"
 
 runner = CliRunner()
@@ -108,7 +108,7 @@ def test_help_fits_a_terminal() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_option_is_in_the_documents(name: str) -> None:
     found = re.search(rf"^##+ {re.escape(name)}\n(.*?)(?=^## |^### |\Z)", DOCS, re.M | re.S)
-    assert found, f"docs/cli.md has no section {name!r}"
+    assert found, f"docs/reference/commands.md has no section {name!r}"
     for option in options(COMMANDS[name]):
         for flag in (*option.opts, *option.secondary_opts):
             if flag.startswith("--"):

@@ -70,9 +70,9 @@ def test_panels_do_not_lie_upon_each_other() -> None:
 
 def test_alerts_lead_to_the_runbook() -> None:
     text = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
-    places = re.findall(r"runbook: docs/service\.md#(\S+)", text)
+    places = re.findall(r"runbook: docs/how-to/service\.md#(\S+)", text)
     assert len(places) == len(re.findall(r"- alert:", text)) == 8
-    headings = re.findall(r"^##+ (.*)$", (ROOT / "docs" / "service.md").read_text(), re.M)
+    headings = re.findall(r"^##+ (.*)$", (ROOT / "docs" / "how-to" / "service.md").read_text(), re.M)
     anchors = {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings}
     assert set(places) <= anchors
 
@@ -173,7 +173,7 @@ def test_the_plans_of_the_image_can_be_loaded() -> None:
 
 
 def test_every_test_that_the_page_of_faults_names_is_there() -> None:
-    page = (ROOT / "docs" / "service.md").read_text().partition("## What it survives")[2]
+    page = (ROOT / "docs" / "how-to" / "service.md").read_text().partition("## What it survives")[2]
     place, names = "", re.findall(r"`(test_\w+\.py)?(?:::(test_\w+))?`", page)
     assert len(names) > 15
     for file, name in names:
@@ -209,7 +209,7 @@ def test_the_proxy_has_the_limits_that_the_service_leans_on() -> None:
 def test_the_proxy_removes_what_only_it_may_say() -> None:
     text = (DEPLOY / "Caddyfile").read_text()
     named = set(re.findall(r"header_up -(\S+)", text))
-    page = (ROOT / "docs" / "service.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "service.md").read_text()
     assert named == {"X-Remote-User", "X-Remote-Groups"}
     assert all(name in page for name in named)
 

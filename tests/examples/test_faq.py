@@ -46,7 +46,7 @@ def missing(text: str) -> list[str]:
 
 
 def test_quoted_messages_are_in_the_source() -> None:
-    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "faq.md").read_text(encoding="utf-8")
     assert len(quoted(text)) >= 10
     assert missing(text) == []
 
@@ -58,7 +58,7 @@ def test_a_message_that_nobody_prints_is_noticed() -> None:
 def test_reasons_on_the_page_are_reasons() -> None:
     from ucsearch.decision.gate import Reason
 
-    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "faq.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\*([a-z]+_?[a-z]+)\*(?!\*)", text.split("**HOLD")[0]))
     assert named
     assert named <= {reason.value for reason in Reason}

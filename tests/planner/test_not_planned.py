@@ -81,7 +81,7 @@ def scheduled(folder: Path, settings: Settings | None = None) -> list[dict[str, 
 
 
 def test_the_page_of_commands_names_every_forecaster() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     (row,) = [line for line in page.splitlines() if line.startswith("| `forecaster.name` |")]
     names = re.findall(r"[a-z_]+", row.split("|")[2].partition(";")[0])
     assert sorted(names) == sorted(forecaster_classes())

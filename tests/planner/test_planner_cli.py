@@ -371,8 +371,8 @@ def test_a_file_of_other_columns_is_left_as_it_is(job: Path) -> None:
 
 
 def test_files_with_mistakes_are_answered_as_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/planning.md: a text where a number belongs, and a series without a forecast."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "planning.md").read_text(encoding="utf-8")
+    """docs/how-to/plan-from-files.md: a text where a number belongs, and a series without a forecast."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "plan-from-files.md").read_text(encoding="utf-8")
     shown = page.partition("## What is wrong with a file")[2].partition("```\n")[2].partition("\n```")[0].splitlines()
     monkeypatch.chdir(tmp_path)
     run("new", "inventory")

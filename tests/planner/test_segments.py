@@ -365,7 +365,7 @@ def test_row_digests_in_two_implementations(made: Path) -> None:
 
 
 def test_the_published_vector() -> None:
-    """docs/scale.md has the same row and digest."""
+    """docs/how-to/scale.md has the same row and digest."""
     row: dict[str, Any] = dict.fromkeys(("task", "reason", "cause", "meta", "detail", "source", "trace", "rest"), "")
     row |= {"series": "A", "outcome": "HOLD", "action": None, "bits": 1}
     row |= {name: [] for name in ("fallback", "shape", "params", "actions", "weights", "claims", "rivals", "first")}

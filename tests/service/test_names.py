@@ -73,7 +73,7 @@ def test_what_is_expected_is_told_whole_and_input_is_cut(tmp_path: Path) -> None
 
 
 def test_the_first_request_of_the_document_is_answered(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "service.md").read_text(encoding="utf-8")
     shown = text.split("request.json <<END\n")[1].split("\nEND\n")[0]
     content = shown.replace("$(date -u +%F)", "2024-05-19").encode()
 

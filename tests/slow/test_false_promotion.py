@@ -34,7 +34,7 @@ DELTAS: dict[str, Draw] = {
     "left-skewed (log-normal)": lambda rng, n: 0.05 * (math.exp(0.5) - rng.lognormal(size=n)),
 }
 # What one bound may do at most. No method that sees only the series can hold 2.5 % for every skewed distribution: a
-# rare loss that is not in the sample leaves no trace. These are the measured limits, stated in docs/evaluation.md.
+# rare loss that is not in the sample leaves no trace. The measured limits are stated in docs/concepts/evaluation.md.
 LIMITS: dict[str, dict[int, float]] = {
     "normal": {8: NOMINAL, 40: NOMINAL},
     "uniform": {8: NOMINAL, 40: NOMINAL},

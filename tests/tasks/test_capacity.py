@@ -14,7 +14,7 @@ from tests.kit.counts import some
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
 from ucsearch.tasks.capacity import CapacityPlan
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "capacity-plan.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tasks" / "capacity-plan.md"
 SPREADS = ("variance", "std", "downside")
 
 

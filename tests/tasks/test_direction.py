@@ -14,7 +14,7 @@ from tests.kit.counts import some
 from tests.tasks.brute import check_bound, check_exact, check_fallback, edge, reachable
 from ucsearch.tasks.direction import Direction
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "direction.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tasks" / "direction.md"
 SPREADS = ("variance", "std", "downside")
 
 

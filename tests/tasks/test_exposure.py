@@ -13,7 +13,7 @@ from tests.kit.counts import some
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
 from ucsearch.tasks.exposure import DelayedExposure
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "delayed-exposure.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tasks" / "delayed-exposure.md"
 SPREADS = ("variance", "std", "downside")
 
 

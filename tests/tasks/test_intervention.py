@@ -14,7 +14,7 @@ from tests.kit.counts import some
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
 from ucsearch.tasks.intervention import Intervention
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "intervention.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tasks" / "intervention.md"
 SPREADS = ("variance", "std", "downside")
 
 

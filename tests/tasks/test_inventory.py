@@ -28,7 +28,7 @@ from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.inventory import rules
 from ucsearch.verify import verify_record
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "lead-time-inventory.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tasks" / "lead-time-inventory.md"
 SPREADS = ("std", "variance", "downside")
 
 

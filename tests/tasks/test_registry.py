@@ -17,12 +17,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_task_is_listed_with_its_page() -> None:
-    assert {info.page for info in TASKS.values()} == {f"tasks/{p.name}" for p in (ROOT / "docs" / "tasks").glob("*.md")}
+    assert {info.page for info in TASKS.values()} == {
+        f"tasks/{p.name}" for p in (ROOT / "docs" / "reference" / "tasks").glob("*.md")
+    }
     assert len(TASKS) >= 6
     for name, info in TASKS.items():
         made = info.kind()
         assert made.task().name == name
-        page = (ROOT / "docs" / info.page).read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "reference" / info.page).read_text(encoding="utf-8")
         for parameter in info.parameters:
             assert f"`{parameter}`" in page, f"{info.page} does not name {parameter}"
         for instance in info.instances:

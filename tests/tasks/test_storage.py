@@ -14,7 +14,7 @@ from tests.kit.counts import some
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
 from ucsearch.tasks.storage.record import Storage
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "storage.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tasks" / "storage.md"
 SPREADS = ("variance", "std", "downside")
 
 

@@ -33,7 +33,7 @@ def test_every_link_is_whole(hook: ModuleType) -> None:
     relative = [t for t in targets(README) if "://" not in t and not t.startswith("#")]
     assert len(relative) >= 20
     assert [t for t in targets(text) if not t.startswith(("https://", "#"))] == []
-    assert f"]({HOME}/raw/v1.2.3/docs/console.png)" in text
+    assert f"]({HOME}/raw/v1.2.3/docs/pictures/console.png)" in text
     assert f"]({HOME}/tree/v1.2.3/examples)" in text
     assert f"]({HOME}/blob/v1.2.3/docs/tutorials/planner.md)" in text
 

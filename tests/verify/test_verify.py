@@ -1301,7 +1301,7 @@ def test_a_task_is_found_by_its_path() -> None:
 # -------------------------------------------------------------------- the document
 
 
-DOCUMENT = Path(ucsearch.verify.__file__).parents[3] / "docs" / "certificate.md"
+DOCUMENT = Path(ucsearch.verify.__file__).parents[3] / "docs" / "concepts" / "certificate.md"
 
 
 def test_the_worked_example_prints_what_the_document_shows(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def lines(path: Path, *records: dict[str, Any]) -> Path:
 
 
 def test_the_budget_is_the_documented_one() -> None:
-    page = Path(__file__).parents[2] / "docs" / "certificate.md"
+    page = Path(__file__).parents[2] / "docs" / "concepts" / "certificate.md"
     assert f"The default is {BUDGET:,}," in page.read_text()
 
 

@@ -95,7 +95,7 @@ def test_the_effort_of_a_verification_is_known(case: tuple[str, str, str]) -> No
 
 
 def test_the_documented_limits() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "certificate.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "concepts" / "certificate.md").read_text()
     assert f"up to {search.FEW_PATHS:,})" in page
     assert f"or if {search.COMPLETION_MOVES:,}" in page
 

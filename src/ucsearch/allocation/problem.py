@@ -1,4 +1,4 @@
-"""What is shared: values and uses of every series' first actions, and the limits (docs/shared-budgets.md).
+"""What is shared: values and uses of every series' first actions, and the limits (docs/how-to/shared-budgets.md).
 
 Shapes: N series, m first actions. NaN in `upper` marks what is not in a series' action set; NaN in `lower` alone what
 cannot be chosen because no path of it is known, but counts in the bound. A resource may have a limit

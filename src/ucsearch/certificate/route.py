@@ -1,4 +1,4 @@
-"""The planning-value route (docs/certificate.md): which first action a certificate-constrained beam puts forward.
+"""The planning-value route (docs/concepts/certificate.md): what a certificate-constrained beam proposes.
 
 `a0` is a reward-only optimum. Against it, a rival must gain score, relieve risk, owe its gain to later steps (not to
 the first one), and give up no more reward than the budget allows; the smallest of these slacks is its release margin.

@@ -143,8 +143,8 @@ def decide_panel(
     log: Log | Filing | None = None,
 ) -> DecisionPanel:
     """W decisions. `now` is compared with the traces' issue times, the clock of `run` with the time budget, which also
-    ends a running search; docs/dispatch.md says what it cannot end. With a `log` all of them are on disk before any is
-    returned."""
+    ends a running search; docs/concepts/gate.md says what it cannot end. With a `log` all of them are on disk before
+    any is returned."""
     asked = _asked(task, policy, gate, proof, run, now, log)
     panel = _decided(asked, states, traces, calibration, paused, params, actions)
     return panel if asked.filing is None else dataclasses.replace(panel, records=asked.filing.write(panel))

@@ -1,4 +1,4 @@
-"""Recalibration of members by the phase of the season, before planning (docs/forecasters.md).
+"""Recalibration of members by the phase of the season, before planning (docs/how-to/forecasts.md).
 
 Members can be right on average and wrong by hour. From an archive of past forecasts and their outcomes, every phase of
 the season gets a shift `b` and a factor `c` for the members' distance from their mean. Few data leave members as they

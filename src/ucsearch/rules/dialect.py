@@ -1,4 +1,4 @@
-"""The dialect of rules: what compiles, for the CPU and the GPU alike. docs/rules.md tells it to users.
+"""The dialect of rules: what compiles, for the CPU and the GPU alike. docs/reference/rules.md tells it to users.
 
     for finding in findings(task, layout):
         print(finding)  # reward (rules.py:12): x ** y; write x * x
@@ -1032,7 +1032,7 @@ class _Function:
         raise _Outside(node, f"{name} of {one.name}", _NOT_A_TRUTH if one == BOOL else "use numbers")
 
     def unknown(self, node: ast.AST) -> _Outside:
-        what, instead = _OTHER_NODES.get(type(node), (type(node).__name__.lower(), "see docs/rules.md"))
+        what, instead = _OTHER_NODES.get(type(node), (type(node).__name__.lower(), "see docs/reference/rules.md"))
         return _Outside(node, what, instead)
 
 

@@ -288,7 +288,9 @@ class Config(_Table):
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"plan: saw {twice[0]!r} twice, expected each name once")
         if self.rotation.entries and self.store.is_postgres:
-            raise ValueError("rotation.entries: saw it with a log in PostgreSQL, expected 0; docs/service.md says how")
+            raise ValueError(
+                "rotation.entries: saw it with a log in PostgreSQL, expected 0; docs/how-to/service.md says how"
+            )
         return self
 
 

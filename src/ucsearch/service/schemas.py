@@ -157,7 +157,10 @@ Reported = Annotated[
     Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]})
 ]
 Record = Annotated[
-    Any, WithJsonSchema({"type": "object", "description": "canonical bytes of a decision or refusal; see docs/log.md"})
+    Any,
+    WithJsonSchema(
+        {"type": "object", "description": "canonical bytes of a decision or refusal; see docs/reference/log.md"}
+    ),
 ]
 
 

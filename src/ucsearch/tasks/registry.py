@@ -38,7 +38,7 @@ class TaskInfo:
     summary: str  # what is decided, in half a sentence
     outcome: str  # what a trace forecasts, with its unit
     action: str  # what is decided, with its unit
-    page: str  # below docs/
+    page: str  # below docs/reference/
 
     @property
     def instances(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class TaskInfo:
             f"  forecast   {self.outcome}\n"
             f"  parameters {', '.join(self.parameters)}\n"
             f"  instances  {shown}\n"
-            f"  page       docs/{self.page}"
+            f"  page       docs/reference/{self.page}"
         )
 
 

@@ -1,6 +1,6 @@
 """Which rules a task has, read by the verifier itself: the digest that a record names must be that of the task at hand.
 
-The normal text that is hashed (docs/rules.md tells it in full):
+The normal text that is hashed (docs/reference/rules.md tells it in full):
 
     role = value                 one line for each function and class of the task, then
     #0 (s,a,p) body NAME=value   one line for each function or class that a value leads to, in the order of first sight

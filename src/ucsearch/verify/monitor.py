@@ -1,7 +1,7 @@
 """The calibration monitors of a whole log, derived again: ranks, evidence, trips, latches; and what was paused.
 
-A second reading of docs/monitor.md. Every outcome's rank follows from its decision's members; the evidence of each
-series and of the pool from the ranks in the order of the log; `drift` of a decision from the evidence before it.
+A second reading of docs/how-to/monitor.md. Every outcome's rank follows from its decision's members; the evidence of
+each series and of the pool from the ranks in the order of the log; `drift` of a decision from the evidence before it.
 """
 
 from __future__ import annotations

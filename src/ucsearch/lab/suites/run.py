@@ -51,12 +51,9 @@ def card_text(name: str) -> str:
         if not path.is_file():
             raise InputError("card", name, "a file that exists")
         return path.read_text("utf-8")
-    package = Path(__file__).parent
-    # In the wheel cards lie beside this module; in a checkout they are the documentation's own files.
-    for folder in (package / "cards", package.parents[3] / "docs" / "benchmark-cards"):
-        path = folder / f"{name}.md"
-        if path.is_file():
-            return path.read_text("utf-8")
+    path = Path(__file__).parent / "cards" / f"{name}.md"
+    if path.is_file():
+        return path.read_text("utf-8")
     raise InputError("card", repr(name), "the name of a benchmark card, or a path that ends in .md")
 
 

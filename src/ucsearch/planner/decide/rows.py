@@ -230,7 +230,7 @@ def _words(reason: str, s: Settings) -> str:
         "mode ([policy] mode)",
         "fallback_infeasible": "not even the fallback keeps the rules; a person has to decide",
     }
-    return found.get(reason, "see docs/dispatch.md")
+    return found.get(reason, "see docs/concepts/gate.md")
 
 
 NOT_PLANNED = "not planned yet"

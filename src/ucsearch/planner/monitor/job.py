@@ -139,7 +139,7 @@ def run_watch(
         reported = _logged(reader)
         if given is None and not reported:
             raise InputError(
-                "--outcomes", "nothing", "a file, because the log holds no outcomes", hint="See docs/monitor.md."
+                "--outcomes", "nothing", "a file, because the log holds no outcomes", hint="See docs/how-to/monitor.md."
             )
         for row in reader:
             record = row.record

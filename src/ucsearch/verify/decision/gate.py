@@ -1,4 +1,4 @@
-"""Certificate, gate and outcome by the definitions of docs/certificate.md, from figures that were verified before."""
+"""Certificate, gate and outcome by the definitions of docs/concepts/certificate.md, from verified figures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One decision's problem in plain Python, from the recorded inputs and the task's own functions.
 
-Nothing here is shared with the planner: `docs/certificate.md` describes the arithmetic, and this is a second reading
-of it. A node carries one state in additive modes and one per member in members mode.
+Nothing here is shared with the planner: `docs/concepts/certificate.md` describes the arithmetic, and this is a second
+reading of it. A node carries one state in additive modes and one per member in members mode.
 """
 
 from __future__ import annotations
