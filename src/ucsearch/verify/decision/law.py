@@ -1,6 +1,6 @@
 """The law of the outcomes, made again from the recorded members and what is declared about them.
 
-A second reading of docs/concepts/closed-loop.md: classes of information, each with points (outcome, weight, next class).
+A second reading of docs/concepts/closed-loop.md: information classes, each with points (outcome, weight, next class).
 """
 
 from __future__ import annotations
