@@ -26,7 +26,8 @@ def read(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, slow: bool =
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     reader = Reader(folder, page.name, {"8411": port}, environment={"UCSEARCH_URL": f"http://127.0.0.1:{port}"})
-    reader.types_all = page in TUTORIALS  # other pages also show commands on files of the reader's own
+    # How-to, concept and reference pages also show commands on files of the reader's own.
+    reader.types_all = page in TUTORIALS or ROOT / "docs" not in page.parents
     try:
         return reader.read(page.read_text(encoding="utf-8"), slow)
     finally:
