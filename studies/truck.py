@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.series import SALT, by_hash
@@ -27,6 +27,8 @@ from ucsearch.replay.tune import tune
 from ucsearch.replay.walk import walk
 
 __all__ = ["CASES", "costs_of", "main"]
+
+GREEDY = "uc, filled greedily"
 
 BASE: dict[str, Any] = {
     "families": {"CA": ("m5-CA_1",)},
@@ -77,8 +79,12 @@ def costs_of(changes: dict[str, Any], data: Path) -> Iterator[tuple[str, float, 
         )
         totals: dict[str, float] = {}
         for own, other in zip(stores, stores[::-1], strict=True):
-            judged = TruckValues(own.panel, own.trucks, policy, law, proof=proof, how=Run(threads=1, engine="compiled"))
-            walks = {UC: walk(own.panel, judged)}
+            fills: dict[str, Literal["price", "greedy"]] = {UC: "price", GREEDY: "greedy"}
+            how = Run(threads=1, engine="compiled")
+            walks = {
+                name: walk(own.panel, TruckValues(own.panel, own.trucks, policy, law, fill=fill, proof=proof, how=how))
+                for name, fill in fills.items()
+            }
             tuned = {entry.name: tune(entry, other.panel).knobs for entry in truck_rules(other.panel, other.trucks)}
             for entry in truck_rules(own.panel, own.trucks):
                 walks[entry.name] = walk(own.panel, entry.make(**tuned[entry.name]))

@@ -12,6 +12,7 @@ import pytest
 from ucsearch.errors import InputError
 from ucsearch.planner.backtest.job import run_backtest
 from ucsearch.planner.backtest.replay import Replay, read_histories
+from ucsearch.planner.backtest.result import GREEDY
 from ucsearch.planner.backtest.rules import earlier_part
 from ucsearch.planner.backtest.tune import run_tune
 from ucsearch.planner.new.inventory import INVENTORY, write_scaffold
@@ -58,7 +59,7 @@ def test_everybody_keeps_the_limit_every_day(shop: Path) -> None:
         assert set(replay.rules) == RULES
         litres = np.array([h.place.litres for h in replay.group])
         walks = {name: replay.walk_rule(name)[1] for name in RULES}
-        walks["policy"] = replay.walk(replay.policy())
+        walks |= {"policy": replay.walk(replay.policy()), "greedy": replay.walk(replay.policy("greedy"))}
         for name, done in walks.items():
             loads = (done.actions * litres[:, None]).sum(axis=0)
             assert loads.max() <= 150.0 * (1.0 + 1e-9), name
@@ -70,7 +71,9 @@ def test_everybody_keeps_the_limit_every_day(shop: Path) -> None:
 def test_the_table_names_every_practitioner_and_trucks_are_the_unit(shop: Path) -> None:
     settings = limited(shop)
     result = run_backtest(settings, shop / "sales.csv", states=shop / "states.csv", earlier=6)
-    assert set(result.tracks) == {"policy", *RULES, *(f"{rule}, tuned" for rule in RULES)}
+    assert set(result.tracks) == {"policy", GREEDY, *RULES, *(f"{rule}, tuned" for rule in RULES)}
+    assert GREEDY not in result.rules  # no rule of planners: the headline never speaks of it
+    assert result.total(GREEDY) != result.total("policy")
     assert result.unit == "truck"
     assert result.against("base-stock, fair share").count == 2
     assert "no interval: 2 trucks, at least 3 are needed" in result.text()

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.planner.backtest.replay import PROVED, History, Replay, read_histories
-from ucsearch.planner.backtest.result import GIVEN, HINDSIGHT, POLICY, TUNED, BacktestResult, Track
+from ucsearch.planner.backtest.result import GIVEN, GREEDY, HINDSIGHT, POLICY, TUNED, BacktestResult, Track
 from ucsearch.planner.backtest.resume import Arrays, Kept, Parts, Progress, file_hash
 from ucsearch.planner.backtest.rules import rule_effort, tune_rules, with_service_level
 from ucsearch.planner.files.sales import Data, read_sales
@@ -94,7 +94,7 @@ def run_backtest(
         replay = Replay(part, settings, parts.tick, judge=beside)
         return _final(parts, replay, _by_series(knobs, part, places), beside)
 
-    effort = window * _effort_of_walks(rules, bool(long), given is not None)
+    effort = window * _effort_of_walks(rules, bool(long), (given is not None) + bool(settings.shared))
     found = parts.by_part("later", histories, work, effort)
     parts.finish()
     reasons = {k.removeprefix("reason "): int(v.sum()) for k, v in found.items() if k.startswith("reason ")}
@@ -137,12 +137,13 @@ def effort_of_report(
     """What a backtest takes, for a progress bar: rules tuned on some of the series, then everybody's walk on all."""
     test = settings.backtest
     tried = sum(rule_effort(n) * round(_WIDENED * len(Grid(e.knobs).settings())) for n, e in rules.items())
-    walks = _effort_of_walks(rules, tuned_on > 0, beside)
+    walks = _effort_of_walks(rules, tuned_on > 0, beside + bool(settings.shared))
     return series * (test.periods + test.warmup) * walks + tuned_on * (earlier + test.warmup) * tried
 
 
-def _effort_of_walks(rules: Mapping[str, Entry], tuned: bool, beside: bool) -> int:
-    """Of a period of one series: the policy, perhaps settings beside it, rules as they are and perhaps tuned."""
+def _effort_of_walks(rules: Mapping[str, Entry], tuned: bool, beside: int) -> int:
+    """Of a period of one series: the policy, `beside` it other settings or ways to fill a truck, rules as they are and
+    perhaps tuned."""
     return PROVED * (1 + beside) + sum(rule_effort(n) * (1 + (tuned and bool(e.knobs))) for n, e in rules.items())
 
 
@@ -171,13 +172,15 @@ def _final(parts: Parts, replay: Replay, knobs: RuleSettings, beside: Replay | N
             made = {"released": done.certificate["released"].sum(axis=1), **made}
         return (done.states[:, replay.skip] if where.panel.layout == replay.panel.layout else None), made
 
-    def planned(name: str, where: Replay) -> tuple[Floats | None, Arrays]:
-        return told(name, where, where.walk(where.policy()))
+    def planned(name: str, where: Replay, fill: Literal["price", "greedy"] = "price") -> tuple[Floats | None, Arrays]:
+        return told(name, where, where.walk(where.policy(fill)))
 
     def ruled(name: str, settings: list[dict[str, Any]] | None) -> tuple[Floats | None, Arrays]:
         return told(name if settings is None else name + TUNED, *replay.walk_rule(name, settings))
 
     jobs = [partial(planned, POLICY, replay)]
+    if replay.trucks is not None:
+        jobs.append(partial(planned, GREEDY, replay, "greedy"))
     if beside is not None:
         jobs.append(partial(planned, GIVEN, beside))
     for name in replay.rules:

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ucsearch.planner.backtest.result import GIVEN, HINDSIGHT, POLICY, BacktestResult
+from ucsearch.planner.backtest.result import GIVEN, GREEDY, HINDSIGHT, POLICY, BacktestResult
 from ucsearch.planner.files.calendar import one_period
 from ucsearch.records.files import whole_file
 from ucsearch.report.charts import curves, intervals, key, stacked
@@ -21,6 +21,7 @@ _WORDS = {
     POLICY: "what decide would have sent, fallbacks included",
     HINDSIGHT: "the best plan of all, had the outcomes been known",
     GIVEN: "your policy before it was tuned",
+    GREEDY: "the same values of every order, the truck filled by value per litre without a price",
 }
 
 _PAGE = """{% extends "base" %}{% from "parts" import headline_of, by_series, fallbacks, unusable, num with context %}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -329,16 +329,17 @@ class Replay:
 
     # ---------------------------------------------------------------- who decides
 
-    def policy(self) -> Chooser:
-        """What `decide` would have sent."""
+    def policy(self, fill: Literal["price", "greedy"] = "price") -> Chooser:
+        """What `decide` would have sent; a truck can be filled greedily by value per litre instead."""
         s = self.settings
         gate = dataclasses.replace(s.gate, max_trace_age_s=None)  # forecasts are fresh here by construction
         if gate.is_empty:
             gate = dataclasses.replace(gate, certificate=True)
         if self.trucks is not None:
             return TruckValues(
-                self.panel, self.trucks, self.kind.policy, self._law, proof=s.proof, how=self.how, gate=gate,
-                calibration=s.calibration, keep=self._count, terms=Terms(gap_share=s.shared_gap, serve=s.shared_serve),
+                self.panel, self.trucks, self.kind.policy, self._law, fill=fill, proof=s.proof, how=self.how, gate=gate,
+                calibration=s.calibration, keep=self._count if fill == "price" else None,
+                terms=Terms(gap_share=s.shared_gap, serve=s.shared_serve),
             )  # fmt: skip
         return Certified(
             self.panel.task, self.kind.policy, proof=s.proof, how=self.how, gate=gate, keep=self._count, law=self._law,

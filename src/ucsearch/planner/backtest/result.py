@@ -19,12 +19,13 @@ from ucsearch.replay.statistics import LEAST, RESAMPLES, Bounds, Interval, boots
 from ucsearch.replay.tune import Chosen
 from ucsearch.report.text import aligned
 
-__all__ = ["GIVEN", "HINDSIGHT", "POLICY", "TUNED", "Against", "BacktestResult", "Track"]
+__all__ = ["GIVEN", "GREEDY", "HINDSIGHT", "POLICY", "TUNED", "Against", "BacktestResult", "Track"]
 
 Floats = NDArray[np.float64]
 POLICY, HINDSIGHT = "policy", "hindsight"
 TUNED = ", tuned"
 GIVEN = "settings as given"  # beside a tuned policy: what it was before
+GREEDY = "policy, filled greedily"  # the same values, but a truck is filled by value per litre, without a price
 _DRAWS = 20_000_000  # numbers drawn for one interval at most
 _FEW = 5  # series below which seasons are the unit of an interval, where every period has its own account
 
@@ -126,7 +127,7 @@ class BacktestResult:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        return tuple(n for n in self.tracks if n not in (POLICY, HINDSIGHT, GIVEN))
+        return tuple(n for n in self.tracks if n not in (POLICY, HINDSIGHT, GIVEN, GREEDY))
 
     @property
     def money(self) -> str:
