@@ -256,10 +256,18 @@ def test_a_person_may_order_past_a_limit_and_take_it_back(shop: Path) -> None:
     before = {r["series"]: r for r in rows_of(shop / "decisions.csv")}
     name = next(s for s, r in before.items() if r["order"] != r["alone"])
     words = ("--who", "M. Curie", "--why", "a second truck")
-    run(shop, "override", name, before[name]["alone"], *words)
+    assert "overfilled" not in run(shop, "orders")
+    told = run(shop, "override", name, before[name]["alone"], *words)
+    volume = litres(shop)
+    load = math.fsum(float(r["order"] or 0.0) * volume[s] for s, r in before.items() if s != name)
+    load += float(before[name]["alone"]) * volume[name]
+    assert load > 300.0
+    assert f"truck is overfilled: {load:g} of 300 with what people ordered" in told
+    assert f"truck is overfilled: {load:g} of 300" in run(shop, "orders", code=1)
     row = next(r for r in rows_of(shop / "decisions.csv") if r["series"] == name)
     assert (row["outcome"], row["order"]) == ("OVERRIDDEN", before[name]["alone"])
-    run(shop, "override", name, "--withdraw", *words)
+    assert "overfilled" not in run(shop, "override", name, "--withdraw", *words)
+    assert "overfilled" not in run(shop, "orders")
     after = {r["series"]: r for r in rows_of(shop / "decisions.csv")}
     keys = ("outcome", "action", "order", "arrival", "alone", "limit", "certificate")
     assert [[r[k] for k in keys] for r in after.values()] == [[r[k] for k in keys] for r in before.values()]

@@ -26,6 +26,7 @@ from ucsearch.formatting import figure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ucsearch.planner.recorded.shared import Load
     from ucsearch.planner.settings import Settings
 
 __all__ = ["explain", "monitor", "orders", "override", "tasks"]
@@ -99,7 +100,8 @@ def orders(settings: SettingsOption = None, changes: ChangesOption = None, log: 
     Reads files.decisions and the log, writes files.orders (.csv or .xlsx), numbers as your files have them; with
     [orders] by a file for each supplier, truck or whatever that column of files.states names.
 
-    Exit codes: 0 written; 1 written, but some series wait for a person; 2 unusable settings or files.
+    Exit codes: 0 written; 1 written, but some series wait for a person, or people ordered more than a shared limit
+    holds; 2 unusable settings or files.
     """
     from ucsearch.planner.recorded.orders import run_orders
 
@@ -121,8 +123,14 @@ def orders(settings: SettingsOption = None, changes: ChangesOption = None, log: 
         typer.echo(f"Nothing is sent for {printable(name)} until a person decides (ucsearch override)", err=True)
     if len(done.waiting) > SHOWN:
         typer.echo(f"and for {len(done.waiting) - SHOWN} more", err=True)
-    if done.waiting:
+    _warn_of(done.overfilled)
+    if done.waiting or done.overfilled:
         raise typer.Exit(NEEDS_A_PERSON)
+
+
+def _warn_of(overfilled: Sequence[Load]) -> None:
+    for load in overfilled:
+        typer.echo(f"{printable(load.words)}: cut another order, or find more room", err=True)
 
 
 def override(
@@ -150,6 +158,7 @@ def override(
     from ucsearch.errors import InputError
     from ucsearch.planner.recorded.decisions_file import update_decisions
     from ucsearch.planner.recorded.override import override_decision
+    from ucsearch.planner.recorded.shared import overfilled_limits
     from ucsearch.records.overrides import NotAllowed
 
     with reported():
@@ -174,6 +183,7 @@ def override(
             page = page_path(found, "decisions.html")
             shown = page if page is not None and page.exists() else None
             updated = update_decisions(found, named, log_of(log, found), done.row, shown)
+        loads = overfilled_limits(log_of(log, found), found)
     made = done.record
     off = ", which is off the grid" if made["off_grid"] else ""
     if done.beyond is not None:
@@ -189,6 +199,7 @@ def override(
     typer.echo(f"entry {done.seq}, id {done.id}: {printable(who)} {what} {of}{printable(by)}")
     if updated:
         typer.echo(f"its row in {named} is as it stands now")
+    _warn_of(loads)
 
 
 def monitor(

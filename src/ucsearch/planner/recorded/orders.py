@@ -18,6 +18,7 @@ from ucsearch.planner.decide.rows import COLUMNS, REFUSED
 from ucsearch.planner.files.columns import usual_names
 from ucsearch.planner.files.table import Style, Table, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.planner.recorded.decisions_file import OVERRIDDEN, Standing, standing
+from ucsearch.planner.recorded.shared import Load, overridden_decisions, standing_loads
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks
 from ucsearch.records.entries import Row
@@ -53,6 +54,7 @@ class Orders(NamedTuple):
     files: tuple[tuple[Path, int], ...]  # with their rows
     waiting: tuple[str, ...]  # series for which nothing is sent until a person decides
     overridden: int
+    overfilled: tuple[Load, ...]  # shared limits that people's orders break
 
 
 def run_orders(settings: Settings, decisions: Path, log: Path, out: Path, states: Path | None = None) -> Orders:
@@ -69,45 +71,48 @@ def run_orders(settings: Settings, decisions: Path, log: Path, out: Path, states
     style = Style.of(states if states is not None else decisions, settings.columns.decimal)
     table = open_table(decisions, style.decimal)
     groups = _groups(settings, states, by) if by and states is not None else {}
-    found = tuple(_read(settings, table, log, groups))
+    with SegmentReader(log).knowing(own_tasks(settings)) as reader:
+        overridden = overridden_decisions(reader)
+        found = tuple(_read(settings, table, reader, log, groups, overridden))
+        loads = standing_loads(reader, list(overridden.values()), settings)
     waiting = tuple(o.series for o in found if o.quantity is None)
     sent = [o for o in found if o.quantity is not None and (o.quantity != 0.0 or not _has_orders(table))]
     files = []
     for path, rows in _parts(out, sent, by):
         refuse_overwriting({"the orders": path}, {"the decisions": decisions, "the states": states, "the log": log})
         files.append((path, _write(path, rows, settings, by, style, _has_orders(table))))
-    return Orders(found, tuple(files), waiting, sum(o.outcome == OVERRIDDEN for o in found))
+    broken = tuple(load for load in loads if load.is_overfilled)
+    return Orders(found, tuple(files), waiting, sum(o.outcome == OVERRIDDEN for o in found), broken)
 
 
 def _has_orders(table: Table) -> bool:
     return "order" in table.columns
 
 
-def _read(settings: Settings, table: Table, log: Path, groups: Mapping[str, str]) -> Iterator[Order]:
+def _read(
+    settings: Settings, table: Table, reader: SegmentReader, log: Path, groups: Mapping[str, str],
+    overridden: Mapping[str, Row],
+) -> Iterator[Order]:  # fmt: skip
     wanted = [c for c in COLUMNS if c in table.columns]
     for name in ("series", "outcome", "certificate"):
         if name not in wanted:
             raise InputError(str(table.path), f"columns {', '.join(table.columns)}", f"the column {name!r} of `decide`")
-    with SegmentReader(log).knowing(own_tasks(settings)) as reader:
-        overridden = {str(row.record.get("series") or "") for row in reader.iterate("override")}
-        segment = max((row.seq for row in reader.iterate("segment")), default=0)
-        for block in table.blocks(wanted):
-            texts = {c: block.texts(c) for c in wanted if COLUMNS[c] is str}
-            numbers = {c: block.numbers(c)[0] for c in wanted if COLUMNS[c] is float}
-            for i, series in enumerate(texts["series"]):
-                cell: dict[str, Any] = {c: x[i] for c, x in texts.items()}
-                cell |= {c: float(x[i]) for c, x in numbers.items()}
-                group = groups.get(series, "")
-                if series in overridden:
-                    row = reader.newest(series)
-                    _check_newest(table, log, series, row, cell["certificate"])
-                    assert row is not None
-                    yield _ordered(standing(settings, reader, row, cell), group)
-                    continue
-                entry = AuditReader.newest(reader, series)
-                if not segment or (entry is not None and entry.seq > segment):
-                    _check_newest(table, log, series, entry, cell["certificate"])
-                yield _decided(cell, group)
+    segment = max((row.seq for row in reader.iterate("segment")), default=0)
+    for block in table.blocks(wanted):
+        texts = {c: block.texts(c) for c in wanted if COLUMNS[c] is str}
+        numbers = {c: block.numbers(c)[0] for c in wanted if COLUMNS[c] is float}
+        for i, series in enumerate(texts["series"]):
+            cell: dict[str, Any] = {c: x[i] for c, x in texts.items()}
+            cell |= {c: float(x[i]) for c, x in numbers.items()}
+            group = groups.get(series, "")
+            if (row := overridden.get(series)) is not None:
+                _check_newest(table, log, series, row, cell["certificate"])
+                yield _ordered(standing(settings, reader, row, cell), group)
+                continue
+            entry = AuditReader.newest(reader, series)
+            if not segment or (entry is not None and entry.seq > segment):
+                _check_newest(table, log, series, entry, cell["certificate"])
+            yield _decided(cell, group)
 
 
 def _check_newest(table: Table, log: Path, series: str, row: Row | None, certificate: str) -> None:

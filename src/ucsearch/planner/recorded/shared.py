@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ucsearch.allocation.api import Allocation
 from ucsearch.allocation.problem import group_label
@@ -11,12 +12,14 @@ from ucsearch.allocation.record import recorded_allocation
 from ucsearch.allocation.show import TODAY
 from ucsearch.formatting import figure
 from ucsearch.planner.settings import Settings
-from ucsearch.planner.settings.own import recorded_task
+from ucsearch.planner.settings.own import own_tasks, recorded_task
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Row
+from ucsearch.records.overrides import recorded_inputs
 from ucsearch.records.reader import AuditReader
+from ucsearch.scale.segments.reader import SegmentReader
 
-__all__ = ["allocation_again", "share_words"]
+__all__ = ["Load", "allocation_again", "overfilled_limits", "overridden_decisions", "share_words", "standing_loads"]
 
 _NEXT = 3  # in line, that are named
 
@@ -24,6 +27,71 @@ _NEXT = 3  # in line, that are named
 def allocation_again(reader: AuditReader, row: Row, settings: Settings | None, group: str | None = None) -> Allocation:
     """An allocation put together again from its record; with `group` of one limit's series alone."""
     return recorded_allocation(reader, row, lambda record: recorded_task(record["task"], settings), group)
+
+
+class Load(NamedTuple):
+    """How much of a shared limit is used, with the actions that stand."""
+
+    label: str
+    used: float
+    limit: float
+
+    @property
+    def is_overfilled(self) -> bool:
+        return not self.used <= self.limit
+
+    @property
+    def words(self) -> str:
+        return f"{self.label} is overfilled: {figure(self.used)} of {figure(self.limit)} with what people ordered"
+
+
+def overridden_decisions(reader: AuditReader) -> dict[str, Row]:
+    """The newest decision of every series that a person has overridden once."""
+    names = {str(row.record.get("series") or "") for row in reader.iterate("override")}
+    found = {name: reader.newest(name) for name in sorted(names)}
+    return {name: row for name, row in found.items() if row is not None}
+
+
+def standing_loads(reader: AuditReader, overridden: Sequence[Row], settings: Settings | None) -> list[Load]:
+    """The limits that decisions share, as far as `overridden` ones use them, by the newest allocation of each: with
+    every person's action in place of the shared one."""
+    effective = reader.effective(overridden)
+    changes: dict[tuple[int, str], float] = {}
+    allocations: dict[tuple[int, str], Row] = {}
+    for row in overridden:
+        share, stands = effective[row.seq].share, effective[row.seq].action
+        if share is None:
+            continue
+        task = recorded_task(row.record["task"], settings)
+        if task is None:
+            continue
+        inputs = recorded_inputs(row.record, task)
+        for shared in share.allocation.record["shared"]:
+            group = shared["groups"][share.place]
+            if group is None:
+                continue
+            key = share.allocation.seq, group_label(shared["name"], group)
+            uses = [
+                0.0 if a is None else task.uses[shared["use"]](inputs.state, decode_number(a), inputs.params)
+                for a in (share.action, stands)
+            ]
+            times = float(decode_number(shared["times"][share.place]))
+            changes[key] = changes.get(key, 0.0) + times * (uses[1] - uses[0])
+            allocations[key] = share.allocation
+    loads = []
+    for (seq, label), change in sorted(changes.items()):
+        result = allocation_again(reader, allocations[seq, label], settings, label).result
+        for part in () if result is None else result.table():
+            if part.resource == label:
+                loads.append(Load(label, part.used + change, part.limit))
+    return loads
+
+
+def overfilled_limits(log: Path, settings: Settings | None) -> list[Load]:
+    """The shared limits of a log that people's orders break."""
+    with SegmentReader(log).knowing(own_tasks(settings)) as reader:
+        loads = standing_loads(reader, list(overridden_decisions(reader).values()), settings)
+    return [load for load in loads if load.is_overfilled]
 
 
 def share_words(reader: AuditReader, row: Row, settings: Settings | None) -> list[str]:
