@@ -90,7 +90,7 @@ class Service:
     """A service in a folder of its own."""
 
     def __init__(self, log: str) -> None:
-        from ucsearch.service.auth.tokens import TokenBook, write_tokens
+        from ucsearch.service.tokens import TokenBook, write_tokens
 
         self.folder = Path(tempfile.mkdtemp(prefix="ucs-bench-"))
         (self.folder / "service.toml").write_text(CONFIG.format(log=json.dumps(log)))

@@ -111,10 +111,10 @@ def connected(url: str | None) -> Iterator[Client]:
         with Client(url, os.environ["UCSEARCH_TOKEN"]) as client:
             yield client
         return
-    from ucsearch.service.auth.tokens import TokenBook, write_tokens
     from ucsearch.service.config import load_config
-    from ucsearch.service.embedded import embedded
+    from ucsearch.service.run import embedded
     from ucsearch.service.service import Service
+    from ucsearch.service.tokens import TokenBook, write_tokens
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A real server in a thread, with something to look at."""
     import httpx
 
-    from ucsearch.service.embedded import embedded
+    from ucsearch.service.run import embedded
 
     folder = tmp_path_factory.mktemp("service")
     tokens = make_folder(folder, '[server]\nbind = "127.0.0.1:0"\n' + WATCHED, RAMPED)

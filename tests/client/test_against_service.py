@@ -16,7 +16,7 @@ from tests.service.console_kit import DRIFTS, EVIL, RAMPED, WATCHED, fill
 from tests.service.kit import CONFIG, PLAN, START, make_folder, open_service, running
 from ucsearch.client import AsyncClient, Client, Forecast, Item, Outcome, ServiceProblem
 from ucsearch.planner.monitor.job import run_watch
-from ucsearch.service.embedded import embedded
+from ucsearch.service.run import embedded
 
 MEMBERS = [[8.0 + 0.1 * j + h for h in range(3)] for j in range(60)]
 

@@ -21,7 +21,7 @@ UNITS = ("ucsearch.service",)
 
 def exported() -> set[str]:
     """Every sample name that the service's registry can give."""
-    from ucsearch.service.operations.metrics import Metrics
+    from ucsearch.service.observability import Metrics
 
     found = set()
     for family in Metrics().registry.collect():

@@ -28,7 +28,7 @@ from urllib.parse import urlencode
 from tests.kit.fuzz_answers import Answer, Declared, wrong_with
 from tests.kit.fuzz_requests import FORECAST_MARK, Drawer, Known, Sent
 from tests.kit.fuzz_wire import Wire
-from ucsearch.service.auth.tokens import ROLES, TokenBook, write_tokens
+from ucsearch.service.tokens import ROLES, TokenBook, write_tokens
 
 __all__ = ["Fuzzed", "Process", "fuzz", "log_words"]
 

@@ -57,7 +57,7 @@ def main() -> None:
     from ucsearch.records.entries import Request
     from ucsearch.service.app import make_app
     from ucsearch.service.config import load_config
-    from ucsearch.service.operations.logs import set_up_logging
+    from ucsearch.service.observability import set_up_logging
     from ucsearch.service.run import run
     from ucsearch.service.service import Service
     from ucsearch.service.writer.plans import Item

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 
 from ucsearch.service.app import make_app
-from ucsearch.service.auth.tokens import ROLES, TokenBook, write_tokens
 from ucsearch.service.config import load_config
-from ucsearch.service.operations.admin import make_admin_app
+from ucsearch.service.observability import make_admin_app
 from ucsearch.service.service import Service
+from ucsearch.service.tokens import ROLES, TokenBook, write_tokens
 
 PLAN = """
 units = "pieces"

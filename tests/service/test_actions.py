@@ -214,10 +214,10 @@ def test_every_route_asks_for_its_role(tmp_path: Path) -> None:
 
 
 def test_a_revoked_token_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ucsearch.service.auth.tokens._AGAIN_S", 0.0)
+    monkeypatch.setattr("ucsearch.service.tokens._AGAIN_S", 0.0)
 
     async def go(client: Client) -> None:
-        from ucsearch.service.auth.tokens import TokenBook
+        from ucsearch.service.tokens import TokenBook
 
         assert (await client.get("/v1/decisions")).status_code == 200
         TokenBook(tmp_path / "tokens.toml").revoke("the viewer")  # another process

@@ -22,8 +22,8 @@ from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import Entry
 from ucsearch.records.log import AuditLog
 from ucsearch.service.config import load_config
-from ucsearch.service.operations.metrics import Metrics
-from ucsearch.service.operations.notify import Notifier
+from ucsearch.service.notify import Notifier
+from ucsearch.service.observability import Metrics
 from ucsearch.service.storage import upkeep as module
 from ucsearch.service.storage.backups import copies_in, delete_older, name_at, taken_at
 from ucsearch.service.storage.upkeep import Upkeep
@@ -70,7 +70,7 @@ def fill(log: AuditLog, upkeep: Upkeep, count: int) -> Entry:
         decide(log, 5.0 + log.count() / 100.0)
         row = log.get(log.count())
         entry = Entry(row.seq, row.id, row.digest, row.head)
-        upkeep.after(log, entry)
+        upkeep.after(entry)
     return entry
 
 

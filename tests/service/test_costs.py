@@ -14,7 +14,7 @@ import pytest
 
 from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem
-from ucsearch.service.routes.bodies import parse, read_body
+from ucsearch.service.routes.dependencies import parse, read_body
 from ucsearch.service.schemas import DecideBody, OutcomesBody
 
 MOST = Limits().body_bytes

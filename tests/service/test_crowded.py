@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from tests.service.kit import CONFIG, body, make_folder, open_service
-from ucsearch.service.auth.tokens import TokenBook
-from ucsearch.service.embedded import embedded
-from ucsearch.service.operations.admin import AdminServer
-from ucsearch.service.run import listen
+from ucsearch.service.observability import AdminServer
+from ucsearch.service.run import embedded, listen
+from ucsearch.service.tokens import TokenBook
 
 LIMITS = '[server]\nbind = "127.0.0.1:0"\n[limits]\nqueue_items = 2\nbatch_items = 1\nbody_s = 0.5\n'
 DATA = json.dumps(body("A")).encode()

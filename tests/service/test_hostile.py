@@ -16,7 +16,7 @@ from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import fan
 from ucsearch.service.config import ConfigError, load_config
 from ucsearch.service.errors import CODES, Problem
-from ucsearch.service.routes.bodies import read_body
+from ucsearch.service.routes.dependencies import read_body
 from ucsearch.service.schemas import DecideBody
 from ucsearch.verify import verify_files, verify_log
 

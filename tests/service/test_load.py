@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.kit import CONFIG, body, open_service, running
 from ucsearch.service.errors import Problem
-from ucsearch.service.routes.bodies import read_body
+from ucsearch.service.routes.dependencies import read_body
 from ucsearch.service.schemas import DecideBody
 
 RICH = {

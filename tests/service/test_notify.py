@@ -22,8 +22,8 @@ from tests.service.kit import CONFIG, PLAN, START, Client, Clock, make_folder, o
 from tests.service.test_integrity import LOG, one_byte
 from tests.service.test_monitor import PLAN_DAY, WATCHED, until_tripped
 from ucsearch.errors import InputError
-from ucsearch.service.operations.metrics import Metrics
-from ucsearch.service.operations.notify import Notifier, Target, targets
+from ucsearch.service.notify import Notifier, Target, targets
+from ucsearch.service.observability import Metrics
 
 SECRET = "a secret of more than sixteen characters"
 

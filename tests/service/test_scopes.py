@@ -11,7 +11,7 @@ import pytest
 from tests.service.console_kit import Person
 from tests.service.kit import CONFIG, Client, body, make_folder, running
 from ucsearch.errors import InputError, RecordError
-from ucsearch.service.auth.tokens import Scope, TokenBook
+from ucsearch.service.tokens import Scope, TokenBook
 
 TWO = (
     f'{CONFIG}[[plan]]\nname = "other"\nsettings = "orders.toml"\n[[plan]]\nname = "third"\nsettings = "orders.toml"\n'

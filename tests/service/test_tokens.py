@@ -18,7 +18,7 @@ from tests.service.kit import make_folder, running
 from ucsearch.errors import RecordError
 from ucsearch.service import run
 from ucsearch.service.auth import tokens
-from ucsearch.service.auth.tokens import TokenBook, write_tokens
+from ucsearch.service.tokens import TokenBook, write_tokens
 
 HASH = "0" * 64
 

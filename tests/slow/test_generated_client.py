@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("openapi_python_client", reason="it is not here; make test-fuzz installs it")
 
 from tests.service.kit import CONFIG, body, make_folder, open_service
-from ucsearch.service.embedded import embedded
+from ucsearch.service.run import embedded
 
 pytestmark = pytest.mark.slow
 BOUND = '[server]\nbind = "127.0.0.1:0"\n' + CONFIG

@@ -13,7 +13,7 @@ from ucsearch.cli.service_demo import demo
 from ucsearch.cli.terminal import UNUSABLE
 
 if TYPE_CHECKING:
-    from ucsearch.service.auth.tokens import Scope
+    from ucsearch.service.tokens import Scope
 
 __all__ = ["service_app"]
 
@@ -70,7 +70,7 @@ def run(
 
     Exit codes: 0 stopped, 2 it could not start.
     """
-    from ucsearch.service.operations.logs import set_up_logging
+    from ucsearch.service.observability import set_up_logging
     from ucsearch.service.run import run as serve
     from ucsearch.service.writer.kernels import making
 
@@ -212,6 +212,6 @@ def _words(scope: Scope) -> str:
 
 
 def _book(folder: Path):  # type: ignore[no-untyped-def]  # its class is imported only when needed
-    from ucsearch.service.auth.tokens import FILE, TokenBook
+    from ucsearch.service.tokens import FILE, TokenBook
 
     return TokenBook(folder / FILE)

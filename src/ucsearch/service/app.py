@@ -19,10 +19,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ucsearch.service import console
-from ucsearch.service.auth.principals import Rates
+from ucsearch.service.auth import Rates
 from ucsearch.service.errors import Problem, excerpt
 from ucsearch.service.routes import control, decisions, state
-from ucsearch.service.routes.bodies import HeldBodies
+from ucsearch.service.routes.dependencies import HeldBodies
 from ucsearch.service.service import Service
 
 __all__ = ["RequestMiddleware", "make_app", "problem_response"]
@@ -134,8 +134,7 @@ def as_problem(error: BaseException, request_id: str) -> Problem:
 def problem_response(request: Request, problem: Problem) -> Response:
     """A refusal as `application/problem+json`."""
     request.state.refused = problem.code
-    made = problem.answer(getattr(request.state, "request_id", ""))
-    return Response(made.body, made.status, made.headers, made.media)
+    return problem.answer(getattr(request.state, "request_id", ""))
 
 
 _BY_STATUS = {404: "not_found", 405: "method_not_allowed", 400: "bad_request", 413: "too_large"}

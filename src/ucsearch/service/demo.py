@@ -15,11 +15,11 @@ import numpy as np
 
 from ucsearch.client import Answer, Client, Forecast, Item, Outcome, Retry
 from ucsearch.errors import InputError, UCSearchError
-from ucsearch.service.auth.tokens import FILE as TOKENS
-from ucsearch.service.auth.tokens import TokenBook, write_tokens
 from ucsearch.service.config import FILE, load_config
 from ucsearch.service.run import address_of, listen, make_server, ready_plans, taken
 from ucsearch.service.service import Service
+from ucsearch.service.tokens import FILE as TOKENS
+from ucsearch.service.tokens import TokenBook, write_tokens
 
 __all__ = ["PEOPLE", "Stream", "run_demo", "set_up"]
 

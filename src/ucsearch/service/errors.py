@@ -6,9 +6,11 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from starlette.responses import Response
+
 from ucsearch.errors import InputError
 
-__all__ = ["CODES", "Kind", "Problem", "ProblemAnswer", "excerpt", "sentence_of"]
+__all__ = ["CODES", "Kind", "Problem", "excerpt", "sentence_of"]
 
 MEDIA = "application/problem+json"
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make an encoder for every problem
@@ -87,7 +89,8 @@ class Problem(Exception):
     def status(self) -> int:
         return CODES[self.code].status
 
-    def answer(self, request: str) -> ProblemAnswer:
+    def answer(self, request: str) -> Response:
+        """As `application/problem+json`; `request` is the request's id."""
         kind = CODES[self.code]
         content: dict[str, Any] = {
             "type": f"urn:ucsearch:problem:{self.code}", "title": kind.title, "status": kind.status, "code": self.code,
@@ -102,14 +105,4 @@ class Problem(Exception):
             headers["Connection"] = "close"  # what is still coming is not read
         if kind.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        text = _ENCODE(content).encode("utf-8", "replace")
-        return ProblemAnswer(kind.status, text, MEDIA, headers)
-
-
-class ProblemAnswer(NamedTuple):
-    """A finished answer."""
-
-    status: int
-    body: bytes
-    media: str
-    headers: dict[str, str]
+        return Response(_ENCODE(content).encode("utf-8", "replace"), kind.status, headers, MEDIA)

@@ -9,9 +9,10 @@ import os
 import signal
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,13 +22,13 @@ from ucsearch.errors import InputError, RecordError, UCSearchError
 from ucsearch.records.files import whole_file
 from ucsearch.records.log import AuditLog
 from ucsearch.service.app import make_app
-from ucsearch.service.auth.tokens import FILE as TOKENS
-from ucsearch.service.auth.tokens import TokenBook, write_tokens
 from ucsearch.service.config import FILE, Config, Store, host_of, load_config, port_of
-from ucsearch.service.operations.admin import AdminServer
-from ucsearch.service.operations.notify import targets
+from ucsearch.service.notify import targets
+from ucsearch.service.observability import AdminServer
 from ucsearch.service.service import Service
 from ucsearch.service.storage.store import confirm, is_there, open_reader
+from ucsearch.service.tokens import FILE as TOKENS
+from ucsearch.service.tokens import TokenBook, write_tokens
 from ucsearch.service.writer.plans import Plan, coarse, load_plan
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "check_addresses",
     "check_certificate",
     "check_folders",
+    "embedded",
     "init",
     "listen",
     "make_server",
@@ -358,3 +360,23 @@ def _reload(service: Service) -> None:
         _log.info("tokens read again")
     except RecordError as error:
         _log.error("tokens not read again: %s", error)
+
+
+_JOIN_S = 30.0
+
+
+@contextmanager
+def embedded(service: Service) -> Iterator[str]:
+    """A service inside another program (examples, tests, a trial), served in a thread of its own and without a port for
+    health; yields the address. `server.bind` with port 0 takes any that is free."""
+    ready_plans(service.plans)
+    service.start()
+    listening = listen(service.config.server.bind)
+    server = make_server(service)
+    thread = threading.Thread(target=server.run, args=([listening],), name="ucsearch-serve", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{address_of(listening)}"
+    finally:
+        server.should_exit = True
+        thread.join(_JOIN_S)

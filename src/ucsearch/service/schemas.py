@@ -48,7 +48,7 @@ Why = Annotated[str, Field(min_length=3, max_length=500)]
 Time = Annotated[str, Field(max_length=64)]
 Moment = Annotated[Time, AfterValidator(_is_time)]
 Id = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-# Checked by `routes.bodies.rows_of`, which stops at the first that is wrong: pydantic would collect them all.
+# Checked by `routes.decisions.rows_of`, which stops at the first that is wrong: pydantic would collect them all.
 StateValue = Annotated[
     Any,
     WithJsonSchema(

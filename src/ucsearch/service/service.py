@@ -22,12 +22,10 @@ from ucsearch.records.log import AuditLog
 from ucsearch.records.overrides import built_in_task
 from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
-from ucsearch.service.auth.tokens import FILE as TOKENS
-from ucsearch.service.auth.tokens import Principal, Scope, TokenBook
 from ucsearch.service.config import Config
 from ucsearch.service.errors import Problem
-from ucsearch.service.operations.metrics import Metrics
-from ucsearch.service.operations.notify import Notifier, targets
+from ucsearch.service.notify import Notifier, targets
+from ucsearch.service.observability import Metrics
 from ucsearch.service.queries.monitoring import Realised
 from ucsearch.service.queries.records import find_row
 from ucsearch.service.queries.tally import Tally
@@ -35,9 +33,12 @@ from ucsearch.service.schemas import Verified
 from ucsearch.service.storage.integrity import Integrity
 from ucsearch.service.storage.store import confirm, confirm_seen, open_log, open_reader, size_of
 from ucsearch.service.storage.upkeep import Upkeep
+from ucsearch.service.tokens import FILE as TOKENS
+from ucsearch.service.tokens import Principal, Scope, TokenBook
 from ucsearch.service.writer.plan_state import PlanStates
 from ucsearch.service.writer.plans import Plan, load_plan
-from ucsearch.service.writer.writer import Turn, Writer
+from ucsearch.service.writer.queue import Turn
+from ucsearch.service.writer.writer import Writer
 from ucsearch.task import Task
 
 __all__ = ["Service", "request_of"]
@@ -82,10 +83,8 @@ class Service:
         self.tally = Tally()
         self.realised = Realised(self.task_of)
         self.writer = Writer(
-            self._open_log, self._open_reader, self.plan_states, self.clock, self.metrics,
-            queue_items=config.limits.queue_items, queue_s=config.limits.queue_s,
-            batch_items=config.limits.batch_items, after=self.upkeep.after, confirm=self._confirm_seen,
-            check=self.integrity.check, altered=self.integrity.report, tell=self.notifier.tell,
+            self._open_log, self._open_reader, self._confirm_seen, self.plan_states, self.clock, self.metrics,
+            config.limits, self.integrity, self.upkeep, self.notifier,
         )  # fmt: skip
 
     @classmethod

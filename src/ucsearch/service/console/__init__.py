@@ -14,7 +14,7 @@ __all__ = ["mount", "problem_page"]
 
 def mount(app: FastAPI) -> None:
     """Add the console's pages to the service's application."""
-    from ucsearch.service.auth.principals import FailedLogins
+    from ucsearch.service.auth import FailedLogins
     from ucsearch.service.console import forms, views
     from ucsearch.service.console.sessions import Sessions
 

@@ -17,8 +17,7 @@ from ucsearch.planner.files.numbers import read_number
 from ucsearch.records.canonical import canonical
 from ucsearch.records.entries import Request as RecordedRequest
 from ucsearch.records.overrides import NotAllowed, judge, read_action, recorded_inputs
-from ucsearch.service.auth.principals import FailedLogins, check_whole
-from ucsearch.service.auth.tokens import ROLES
+from ucsearch.service.auth import FailedLogins, check_whole
 from ucsearch.service.console import presenters
 from ucsearch.service.console.render import HEADERS, new_key, page, problem_page, render, see
 from ucsearch.service.console.sessions import (
@@ -32,10 +31,11 @@ from ucsearch.service.console.sessions import (
 from ucsearch.service.console.views import decision_values, log_page
 from ucsearch.service.errors import Problem, excerpt, sentence_of
 from ucsearch.service.queries import records as queries
-from ucsearch.service.routes.common import service_of
+from ucsearch.service.routes.dependencies import service_of
 from ucsearch.service.schemas import DecisionView, OverrideBody, PauseBody, RearmBody, ResumeBody
 from ucsearch.service.service import Service, request_of
 from ucsearch.service.storage.store import verify_all
+from ucsearch.service.tokens import ROLES
 from ucsearch.service.writer import actions
 from ucsearch.service.writer.answers import order_of
 

@@ -13,10 +13,10 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ucsearch.service.auth.principals import proxy_principal
-from ucsearch.service.auth.tokens import Principal, Scope, TokenBook, allows
+from ucsearch.service.auth import proxy_principal
 from ucsearch.service.errors import Problem
-from ucsearch.service.routes.bodies import counted
+from ucsearch.service.routes.dependencies import counted
+from ucsearch.service.tokens import Principal, Scope, TokenBook, allows
 
 __all__ = ["COOKIE", "LoginNeeded", "Session", "Sessions", "checked_form", "own_site", "person", "set_cookie"]
 

@@ -13,7 +13,7 @@ from ucsearch.decision.gate import Reason
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import evidence_curve, rank_histogram
-from ucsearch.service.auth.principals import check_plan, check_whole
+from ucsearch.service.auth import check_plan, check_whole
 from ucsearch.service.console import presenters
 from ucsearch.service.console.attention import (
     Need,
@@ -29,7 +29,7 @@ from ucsearch.service.console.sessions import Session
 from ucsearch.service.errors import Problem
 from ucsearch.service.queries import monitoring
 from ucsearch.service.queries import records as queries
-from ucsearch.service.routes.common import service_of
+from ucsearch.service.routes.dependencies import service_of
 from ucsearch.service.routes.state import exported
 from ucsearch.service.schemas import (
     Allocated,

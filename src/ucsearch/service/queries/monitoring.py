@@ -22,9 +22,9 @@ from ucsearch.records.entries import NoEntry
 from ucsearch.records.overrides import recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.rules.answers import as_number
-from ucsearch.service.auth.tokens import Scope
 from ucsearch.service.errors import Problem
 from ucsearch.service.schemas import EventView, MonitorView, RealisedView, StreamView
+from ucsearch.service.tokens import Scope
 from ucsearch.service.writer.plan_state import PlanStates
 from ucsearch.task import Task
 

@@ -20,7 +20,6 @@ from ucsearch.records.entries import NoEntry, Row, effective_of
 from ucsearch.records.export import jsonl_line
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import fan, quantiles
-from ucsearch.service.auth.tokens import Scope
 from ucsearch.service.errors import Problem
 from ucsearch.service.queries.tally import KINDS, Tally
 from ucsearch.service.schemas import (
@@ -34,6 +33,7 @@ from ucsearch.service.schemas import (
     PlanView,
     SeriesView,
 )
+from ucsearch.service.tokens import Scope
 from ucsearch.service.writer.answers import answer, label_of, order_of
 from ucsearch.service.writer.plan_state import pause_of
 from ucsearch.service.writer.plans import Plan

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from ucsearch.service.auth.principals import (
+from ucsearch.service.auth import (
     Admin,
     Agent,
     Operator,
@@ -19,7 +19,7 @@ from ucsearch.service.auth.principals import (
     check_series,
 )
 from ucsearch.service.queries import monitoring
-from ucsearch.service.routes.common import Keyed, ServiceDep, as_json, keyed_body
+from ucsearch.service.routes.dependencies import Keyed, ServiceDep, as_json, keyed_body
 from ucsearch.service.routes.openapi import body_of, problems
 from ucsearch.service.schemas import (
     AllocateBody,

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ucsearch.planner.decide.states import state_columns
-from ucsearch.service.auth.principals import Viewer, check_plan, check_whole
+from ucsearch.service.auth import Viewer, check_plan, check_whole
 from ucsearch.service.queries import records as queries
-from ucsearch.service.routes.common import ServiceDep, as_json, check_query
+from ucsearch.service.routes.dependencies import ServiceDep, as_json, check_query
 from ucsearch.service.routes.openapi import decide_schema, describe, problems
 from ucsearch.service.schemas import CheckpointView, LogView, Plans, PlanSchema, StateNames
 from ucsearch.service.service import Service

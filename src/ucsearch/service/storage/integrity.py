@@ -13,7 +13,7 @@ from ucsearch.records.chain import next_head
 from ucsearch.records.entries import NOTHING, AlteredEntry, Row
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.errors import Problem
-from ucsearch.service.operations.metrics import Metrics
+from ucsearch.service.observability import Metrics
 
 __all__ = ["NEWEST", "Integrity", "chain_problem"]
 

@@ -20,11 +20,10 @@ from ucsearch.planner.monitor.rotate import rotate_log
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import Entry
 from ucsearch.records.erasure import erase, older_than
-from ucsearch.records.log import AuditLog
 from ucsearch.records.log_chain import newest_file
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.config import Config
-from ucsearch.service.operations.notify import Notifier
+from ucsearch.service.notify import Notifier
 from ucsearch.service.storage.backups import copies_in, delete_older, name_at, taken_at
 
 __all__ = ["Upkeep"]
@@ -77,7 +76,7 @@ class Upkeep:
 
     # Checkpoints
 
-    def after(self, log: AuditLog, entry: Entry) -> None:
+    def after(self, entry: Entry) -> None:
         """A commit ended with this entry."""
         if self._newest is None:
             self._begun_at = time.monotonic()

@@ -14,8 +14,7 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.records.entries import Entry, Request, Row, effective_of
 from ucsearch.records.overrides import NotAllowed, allowed_actions, judge
 from ucsearch.records.reader import AuditReader
-from ucsearch.service.auth.principals import check_series, check_whole
-from ucsearch.service.auth.tokens import Principal
+from ucsearch.service.auth import check_series, check_whole
 from ucsearch.service.errors import Problem, excerpt, sentence_of
 from ucsearch.service.queries.records import expects_of, find_row
 from ucsearch.service.schemas import (
@@ -29,9 +28,10 @@ from ucsearch.service.schemas import (
     ResumeBody,
 )
 from ucsearch.service.service import Service
+from ucsearch.service.tokens import Principal
 from ucsearch.service.writer.answers import order_of
 from ucsearch.service.writer.plan_state import pause_of
-from ucsearch.service.writer.writer import Turn
+from ucsearch.service.writer.queue import Turn
 
 __all__ = [
     "Done",

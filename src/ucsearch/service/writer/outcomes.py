@@ -13,14 +13,14 @@ from ucsearch.planner.files.series_file import LARGEST
 from ucsearch.records.arrays import decode_array
 from ucsearch.records.canonical import seal
 from ucsearch.records.entries import Request, Row
-from ucsearch.service.auth.principals import check_series
-from ucsearch.service.auth.tokens import Principal
+from ucsearch.service.auth import check_series
 from ucsearch.service.errors import Problem
 from ucsearch.service.queries.records import find_row
 from ucsearch.service.schemas import OutcomeItem, OutcomesBody, Report, Reports
 from ucsearch.service.service import Service
+from ucsearch.service.tokens import Principal
 from ucsearch.service.writer.actions import Done, event_record, moment_of, repeated
-from ucsearch.service.writer.writer import Turn
+from ucsearch.service.writer.queue import Turn
 
 __all__ = ["report", "target_rank"]
 

@@ -242,7 +242,7 @@ class PlanStates:
 
     # Outcomes that are waited for
 
-    def waits(self, plan: Plan, seq: int, record: Mapping[str, Any]) -> None:
+    def waits(self, plan: Plan, record: Mapping[str, Any]) -> None:
         self._awaited.waits(plan, record)
 
     def arrived(self, decision: Mapping[str, Any], step: int) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ucsearch.decision.decision import Outcome
 from ucsearch.errors import RecordError
@@ -24,43 +24,42 @@ from ucsearch.records.entries import AlteredEntry, Entry, Request, Row
 from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.record import Body
+from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem
-from ucsearch.service.operations.metrics import Metrics
+from ucsearch.service.notify import Notifier
+from ucsearch.service.observability import Metrics
+from ucsearch.service.storage.integrity import Integrity
+from ucsearch.service.storage.upkeep import Upkeep
 from ucsearch.service.writer.answers import answers
 from ucsearch.service.writer.plan_state import PlanStates
 from ucsearch.service.writer.plans import Item, Plan
 from ucsearch.service.writer.queue import Call, Job, Queue, Turn
 
-__all__ = ["Turn", "Writer"]
+__all__ = ["Writer"]
 
 _log = logging.getLogger("ucsearch.service")
 _AGAIN_S = 1.0  # between tries to open a log that failed
 
 
-class _Made(NamedTuple):
-    jobs: list[tuple[Job, list[Body]]]
+Made = list[tuple[Job, list[Body]]]  # requests with their records
 
 
 class Writer:
     """The queue and its thread."""
 
     def __init__(
-        self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], states: PlanStates,
-        clock: Callable[[], datetime], metrics: Metrics, *, queue_items: int = 512, queue_s: float = 0.15,
-        batch_items: int = 64, after: Callable[[AuditLog, Entry], None] | None = None,
-        confirm: Callable[[Checkpoint], None] | None = None, check: Callable[[], None] = lambda: None,
-        altered: Callable[[str], None] = lambda _: None, tell: Callable[..., None] = lambda *_, **__: None,
+        self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader],
+        confirm: Callable[[Checkpoint], None], states: PlanStates, clock: Callable[[], datetime], metrics: Metrics,
+        limits: Limits, integrity: Integrity, upkeep: Upkeep, notifier: Notifier,
     ) -> None:  # fmt: skip
-        """`confirm` raises where the log does not hold what was seen of it, `check` where it is not to be written to;
-        `altered` is told what is not as it was recorded, `tell` of decisions on HOLD."""
-        self._check, self._altered, self._tell = check, altered, tell
-        self._open_reader = open_reader  # deciding must not wait for the commit's connection
-        self._reader: AuditReader | None = None
-        self._open_log, self._states, self._clock, self._metrics = open_log, states, clock, metrics
-        self._after = after
-        self.queue = Queue(queue_items, queue_s, batch_items)
+        """`confirm` raises where the log does not hold what was seen of it."""
+        self._open_log, self._open_reader, self._confirm = open_log, open_reader, confirm
+        self._states, self._clock, self._metrics = states, clock, metrics
+        self._integrity, self._upkeep, self._notifier = integrity, upkeep, notifier
+        self.queue = Queue(limits.queue_items, limits.queue_s, limits.batch_items)
         self._log: AuditLog | None = None
-        self._confirm, self._seen = confirm, Checkpoint(0, GENESIS)
+        self._reader: AuditReader | None = None  # deciding must not wait for the commit's connection
+        self._seen = Checkpoint(0, GENESIS)
         self._stale = False  # the log was reopened, or a call failed half-way: what is known comes from the log again
         self._thread = threading.Thread(target=self._work, name="ucsearch-decide", daemon=True)
 
@@ -139,8 +138,7 @@ class Writer:
                 self._lost()
         if self._log is None:
             # However it came back (a folder put in its place, a server that took over): what was answered is in it.
-            if self._confirm is not None:
-                self._confirm(self._seen)
+            self._confirm(self._seen)
             self._log = self._open_log()
             self._seen = self._log.checkpoint(max_marks=0)
             self._stale = True
@@ -179,7 +177,7 @@ class Writer:
 
     def _unavailable(self, error: RecordError) -> Problem:
         if isinstance(error, AlteredEntry):
-            self._altered(str(error))
+            self._integrity.report(str(error))
             return Problem("log_altered", str(error), retry_after=60)
         _log.error("the log cannot be written: %s", error)
         self._lost()
@@ -208,15 +206,15 @@ class Writer:
                 job.future.set_exception(problem)
             return
         try:
-            self._check()
+            self._integrity.check()
         except Problem as problem:
             for job in fresh:
                 job.future.set_exception(problem)
             return
         made = self._decide(fresh)
         self._metrics.batch(items, started - batch[0].since, time.monotonic() - started)
-        self.queue.deciding = sum(len(own) for _, own in made.jobs)
-        if made.jobs:
+        self.queue.deciding = sum(len(own) for _, own in made)
+        if made:
             self._commit(made)
         self.queue.took(items, time.monotonic() - started)
 
@@ -237,7 +235,7 @@ class Writer:
                 job.future.set_result(answers(rows))
         return fresh
 
-    def _decide(self, jobs: Sequence[Job]) -> _Made:
+    def _decide(self, jobs: Sequence[Job]) -> Made:
         """Jobs of one plan and one shape together, as long as no series comes twice."""
         now = self._clock()
         rounds: dict[tuple[Any, ...], list[tuple[list[Job], set[str]]]] = {}
@@ -255,7 +253,7 @@ class Writer:
         for groups in rounds.values():
             for group, _ in groups:
                 made |= self._decide_group(group, now)
-        return _Made([(job, made[id(job)]) for job in jobs if id(job) in made])
+        return [(job, made[id(job)]) for job in jobs if id(job) in made]
 
     def _decide_group(self, group: Sequence[Job], now: datetime) -> dict[int, list[Body]]:
         plan = group[0].plan
@@ -280,9 +278,9 @@ class Writer:
             at += job.items
         return out
 
-    def _commit(self, made: _Made) -> None:
+    def _commit(self, made: Made) -> None:
         started = time.monotonic()
-        bodies = [body for _, own in made.jobs for body in own]
+        bodies = [body for _, own in made for body in own]
         try:
             if self._log is None:
                 raise RecordError("the log is closed")
@@ -291,12 +289,12 @@ class Writer:
             problem: BaseException = error
             if isinstance(error, RecordError):
                 problem = self._unavailable(error)
-            for job, _ in made.jobs:
+            for job, _ in made:
                 job.future.set_exception(problem)
             return
         self._metrics.committed(time.monotonic() - started, entries[-1].seq)
         at = 0
-        for job, own in made.jobs:
+        for job, own in made:
             rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
             at += len(own)
             self.queue.deciding -= len(own)  # whoever is answered may ask again before the others are
@@ -307,24 +305,20 @@ class Writer:
                 job.future.set_exception(error)
             self._metrics.decided(job.plan.name, own)
             self._tell_holds(job, own)
-        if self._after is not None and self._log is not None:
-            self._after(self._log, entries[-1])
+        self._upkeep.after(entries[-1])
 
     def _tell_holds(self, job: Job, bodies: Sequence[Body]) -> None:
-        held = [str(row["series"]) for row, body in zip(job.rows, bodies, strict=True) if _is_hold(body)]
+        outcomes = [body.decision.outcome for body in bodies]
+        held = [str(row["series"]) for row, o in zip(job.rows, outcomes, strict=True) if o is Outcome.HOLD]
         if held:
-            self._tell("hold", job.plan.name, held)
+            self._notifier.tell("hold", job.plan.name, held)
 
     def _told(self, plan: Plan, row: Row) -> Mapping[str, Any]:
         """The record of an entry just written, as answers and monitors need it: our own bytes, canonical."""
         record: Mapping[str, Any] = json.loads(row.body)
         if plan.watching is not None:
-            self._states.waits(plan, row.seq, record)
+            self._states.waits(plan, record)
         return record
-
-
-def _is_hold(body: Body) -> bool:
-    return body.decision.outcome is Outcome.HOLD
 
 
 def _row(entry: Entry, body: Body) -> Row:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
-from ucsearch.service.auth.tokens import PROXIED, Principal, allows
 from ucsearch.service.config import Limits, Server
 from ucsearch.service.errors import Problem
+from ucsearch.service.tokens import PROXIED, Principal, allows
 
 if TYPE_CHECKING:
     from ucsearch.service.service import Service

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from ucsearch.errors import InputError
 from ucsearch.records.files import regular_file
 from ucsearch.service.config import Webhook
-from ucsearch.service.operations.metrics import Metrics
+from ucsearch.service.observability import Metrics
 
 __all__ = ["Notifier", "Target", "signature", "targets"]
 

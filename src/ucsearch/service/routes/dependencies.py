@@ -1,31 +1,50 @@
-"""Read the bodies of requests: counted and timed while they come, bounded in cost before they are parsed, parsed off
-the event loop."""
+"""Dependencies that endpoints share: the service, query names, and the body of a request with its idempotency key.
+
+Bodies are counted and timed while they come, bounded in cost before they are parsed, and parsed off the event loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
 
+from fastapi import Depends, Header, Query
+from prometheus_client import Gauge
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
-from ucsearch.planner.decide.states import state_columns
-from ucsearch.planner.settings import Columns, Settings
-from ucsearch.service.auth.principals import check_still_valid
-from ucsearch.service.auth.tokens import Principal
+from ucsearch.records.canonical import canonical
+from ucsearch.records.entries import Request as RecordedRequest
+from ucsearch.service.auth import check_still_valid
 from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem, excerpt
-from ucsearch.service.schemas import DecideBody, ForecastBody
+from ucsearch.service.schemas import DecideBody, plain
+from ucsearch.service.service import Service, request_of
+from ucsearch.service.tokens import Principal
 
-if TYPE_CHECKING:
-    from prometheus_client import Gauge
-
-__all__ = ["PEOPLE_BYTES", "HeldBodies", "counted", "parse", "read_body", "received", "rows_of"]
+__all__ = [
+    "PEOPLE_BYTES",
+    "HeldBodies",
+    "IdempotencyKey",
+    "Keyed",
+    "Limit",
+    "ServiceDep",
+    "Text",
+    "as_json",
+    "check_query",
+    "counted",
+    "keyed_body",
+    "parse",
+    "read_body",
+    "received",
+    "service_of",
+]
 
 _PLACES = 20
 _MOST_PLACES = 1_000  # errors that are shown one by one; more are only counted
@@ -38,6 +57,43 @@ _SMALL = 32 << 10  # bytes that are parsed where they are: another thread would 
 PEOPLE_BYTES = 64 << 10  # of a request that a person's action makes
 T = TypeVar("T", bound=BaseModel)
 R = TypeVar("R")
+Text = Annotated[str | None, Query(max_length=1_000)]
+Limit = Annotated[int, Query(ge=1, le=500)]
+IdempotencyKey = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key", min_length=1, max_length=128, pattern="^[!-~]{1,128}$",
+        description="names the request: the same key gives the same answer, whatever happened in between",
+    ),
+]  # fmt: skip
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def _service(request: Request) -> Service:
+    return service_of(request)
+
+
+ServiceDep = Annotated[Service, Depends(_service)]
+
+
+def check_query(request: Request, *known: str) -> None:
+    """Refuse a name that is misspelt, or there twice: the answer would be to another question."""
+    given = [name for name, _ in request.query_params.multi_items()]
+    for name in given:
+        if name not in known:
+            raise Problem("invalid", "a parameter that is not known", where=(f"query.{excerpt(name)}",))
+        if given.count(name) > 1:
+            raise Problem("invalid", "a parameter that is there twice", where=(f"query.{name}",))
+
+
+def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Canonical bytes, so that equal content is equal text."""
+    body = content if isinstance(content, bytes) else canonical(plain(content))
+    return Response(body, status, headers, "application/json")
 
 
 class HeldBodies:
@@ -170,77 +226,30 @@ def _place(loc: Sequence[int | str]) -> str:
     return out or "body"
 
 
-def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[str, Any]]:
-    """The items as `decide_cases` takes them, after the limits were looked at."""
-    names = settings.columns
-    known = {"series", *state_columns(settings.task).words}
-    texts = {names.date, *names.ignore, *known, *(mine for mine, ours in names.rename.items() if ours in known)}
-    rows = []
-    seen: set[str] = set()
-    for i, item in enumerate(body.items):
-        check_series_name(item.series, limits, f"items[{i}].series")
-        if item.series in seen:
-            raise Problem("invalid", "a series twice", where=(f"items[{i}].series: the series is there already",))
-        seen.add(item.series)
-        where = f"items[{i}].state"
-        state = {name: _state_value(name, value, where, names.series, texts) for name, value in item.state.items()}
-        rows.append({"series": item.series, **state, "forecast": _forecast(item.forecast, i, limits, names)})
-    return rows
+@dataclass(frozen=True)
+class Keyed(Generic[T]):
+    """A body, and the request that its idempotency key names."""
+
+    request: RecordedRequest
+    body: T
+    size: int  # bytes
 
 
-def _state_value(name: str, value: Any, where: str, series_column: str, texts: set[str]) -> Any:
-    """A member of a state: a number, a list of numbers, nothing, or a text where the task has a word there."""
-    if name in ("series", "forecast", series_column):
-        raise Problem("invalid", "a reserved name", where=(f"{where}.{name}: not a state",))
-    if not name.isprintable() or len(name) > 200 or (isinstance(value, str) and not value.isprintable()):
-        raise Problem("invalid", "an odd name", where=(f"{where}: names and words are printable",))
-    numbers = value if isinstance(value, list) else [] if isinstance(value, str) else [value]
-    if not all(x is None or _is_number(x) for x in numbers):
-        raise Problem("invalid", "no number", where=(f"{where}.{excerpt(name)}: a finite number is expected",))
-    if isinstance(value, str) and name not in texts:
-        # A file has only texts; here a text that looks like a number is somebody's mistake.
-        raise Problem("invalid", "a text", where=(f"{where}.{excerpt(name)}: a number is expected",))
-    if isinstance(value, list):
-        return [None if x is None else float(x) for x in value]
-    return value if value is None or isinstance(value, str) else float(value)
+def keyed_body(
+    kind: type[T], principal: Callable[[Request], Awaitable[Principal]], *, many: bool = False
+) -> Callable[..., AsyncIterator[Keyed[T]]]:
+    """A dependency: the body of a request that writes. `many` is for those with items, which may be large: where they
+    would be refused they are not parsed."""
 
+    async def read(
+        request: Request, service: ServiceDep, key: IdempotencyKey, by: Principal = Depends(principal)
+    ) -> AsyncIterator[Keyed[T]]:
+        limits = service.config.limits
+        async with received(request, limits.body_bytes if many else PEOPLE_BYTES, by) as raw:
+            named = request_of(by, request.url.path, key, raw)
+            if many:
+                service.admit(named)
+            body = await parse(len(raw), lambda: read_body(kind, raw, limits.items))
+            yield Keyed(named, body, len(raw))
 
-def _is_number(value: Any) -> bool:
-    try:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(float(value))
-    except OverflowError:  # a whole number beyond every float
-        return False
-
-
-def check_series_name(name: str, limits: Limits, where: str) -> None:
-    if len(name) > limits.series_length:
-        raise Problem("invalid", "a long name", where=(f"{where}: at most {limits.series_length} characters",))
-    if name in (".", ".."):  # clients and browsers take them out of an address: nobody could look at it
-        raise Problem("invalid", "an odd name", where=(f"{where}: a name that an address can hold",))
-    if not name.isprintable() or name != name.strip():
-        raise Problem("invalid", "an odd name", where=(f"{where}: no control characters, no spaces around it",))
-
-
-def _forecast(given: ForecastBody, i: int, limits: Limits, names: Columns) -> dict[str, Any]:
-    lists: Mapping[str, Any] = {  # under the names that the plan's settings have for them
-        "members": given.members, names.mean: given.mean, names.std: given.std,
-        **{f"{names.quantiles}{level}": values for level, values in (given.quantiles or {}).items()},
-    }  # fmt: skip
-    out = {name: values for name, values in lists.items() if values is not None}
-    paths = given.members if given.members is not None else list(out.values())
-    longest = max(map(len, paths), default=0)
-    if len(paths) > limits.members or longest > limits.steps or len(paths) * longest > limits.numbers:
-        raise Problem(
-            "too_large",
-            f"{len(paths)} x {longest} numbers, at most {limits.members} members, {limits.steps} steps and "
-            f"{limits.numbers} together",
-            where=(f"items[{i}].forecast",),
-        )
-    if given.members is not None:
-        out["members"] = given.members
-    for name in ("issued", "cutoff", "model"):
-        if (value := getattr(given, name)) is not None:
-            if not value.isprintable():
-                raise Problem("invalid", "an odd text", where=(f"items[{i}].forecast.{name}: printable text",))
-            out[name] = value
-    return out
+    return read

@@ -1,1 +1,0 @@
-"""For whoever runs the service: health, metrics, text log, notifications."""
