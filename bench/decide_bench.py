@@ -81,14 +81,11 @@ def write_job(folder: Path, series: int, *, members: int = MEMBERS, steps: int =
 
 
 def command(folder: Path, name: str) -> list[str]:
-    files = {
-        "--forecasts": "forecasts.parquet",
-        "--states": "states.parquet",
-        "--out": f"{name}.parquet",
-        "--log": f"{name}.db",
-    }
-    options = [text for key, value in files.items() for text in (key, str(folder / value))]
-    return [sys.executable, "-c", "from ucsearch.cli import main; main()", "decide", str(folder / "job.toml"), *options]
+    files = {"forecasts": "forecasts.parquet", "states": "states.parquet", "decisions": f"{name}.parquet"}
+    files["log"] = f"{name}.db"
+    changes = [text for key, file in files.items() for text in ("--set", f"files.{key}={file}")]
+    decide = ["decide", "-c", str(folder / "job.toml"), *changes]
+    return [sys.executable, "-c", "from ucsearch.cli import main; main()", *decide]
 
 
 def run(folder: Path, name: str) -> dict[str, float]:
@@ -123,8 +120,7 @@ def resumed(folder: Path, name: str, share: float, chunks: int) -> int:
 
 
 def check_log(path: Path, series: int) -> str:
-    """The chain holds, and every series is in the log once; returns the digest of all ids, in order, or the root of the
-    segment."""
+    """The chain holds, and every series is in the log once; returns the digest of all ids, or of a segment's parts."""
     from ucsearch.records import AuditReader
     from ucsearch.scale.segments.audit import segments_of, verify_segments
 
@@ -135,7 +131,8 @@ def check_log(path: Path, series: int) -> str:
         for report in verify_segments(reader):
             if report.fault or report.rows != series:
                 raise RuntimeError(report.fault or f"{report.rows} rows, expected {series}")
-            return next(segments_of(reader))[1].root
+            parts = next(segments_of(reader))[1].parts
+            return hashlib.sha256("".join(part.sha256 for part in parts).encode()).hexdigest()
         names, digest = [], hashlib.sha256()
         for row in reader:
             names.append(row.record["series"])

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.rules.answers import as_number
 
-__all__ = ["Layout", "as_finite", "is_named_tuple_type", "own_row", "own_rows", "refuse_rounded", "with_one_zero"]
+__all__ = [
+    "Layout",
+    "as_finite",
+    "every_row",
+    "is_named_tuple_type",
+    "own_row",
+    "own_rows",
+    "refuse_rounded",
+    "with_one_zero",
+]
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -45,6 +54,11 @@ def own_row(rows: Any, w: int) -> Any:
 def own_rows(rows: NDArray[D], windows: Any) -> NDArray[D]:
     """The rows of these windows (numbers or a slice), or the one that all windows share."""
     return rows if len(rows) == 1 else rows[windows]
+
+
+def every_row(rows: NDArray[D], count: int) -> NDArray[D]:
+    """A row for each of `count` windows: those there are, or the shared one again and again (read-only)."""
+    return np.broadcast_to(rows, (count, *rows.shape[1:]))
 
 
 @lru_cache(maxsize=256)

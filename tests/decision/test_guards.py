@@ -17,7 +17,7 @@ from ucsearch.certificate.replay import Path, Replay
 from ucsearch.engine.compiled import engine as kernels
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout
-from ucsearch.verify import monitor, segments
+from ucsearch.verify import monitor
 from ucsearch.verify.allocation_later import amount_used
 from ucsearch.verify.decision.excused import _nothing_found
 from ucsearch.verify.figures import Invalid
@@ -70,11 +70,6 @@ def test_warming_takes_the_given_trace_and_asks_for_a_state_with_tuples(monkeypa
     assert (seen[1].horizon, np.abs(seen[1].members).max()) == (2, 0.0)
     with pytest.raises(InputError, match="its fields hold tuples"):
         uc.warm(stock, policy)
-
-
-def test_zero_has_one_form_in_a_segment() -> None:
-    assert segments._number(-0.0, "f8") == segments._number(0.0, "f8")
-    assert segments._number(-1.5, "f8") != segments._number(1.5, "f8")
 
 
 def test_a_figure_of_the_monitor_is_close_or_false() -> None:

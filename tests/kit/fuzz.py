@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import math
 import random
 from typing import Any
 
 from tests.kit.hostile import Case, _digest, decision, exported, genuine_log, override, refusal, resealed, text
-from tests.kit.stories import STORIES, a_row, renamed, rows_with
+from tests.kit.stories import STORIES, a_row, floats, renamed, rows_with
 
 VERDICTS = frozenset({"valid", "invalid", "malformed", "weaker", "usage"})
 KINDS = ("beam", "members", "route", "exact", "mcts", "cvar", "closed", "lattice")
@@ -91,6 +92,9 @@ def _stories(rng: random.Random) -> bytes:
         row, own = copy.deepcopy(a_row())
         for part in rng.choices((row, own), k=rng.choice((1, 1, 2, 4))):
             _mutate(part, rng)
+        if rng.random() < 0.5:
+            values = rng.choices((0.0, -0.0, 1.0, 1e308, math.nan, math.inf, 5e-324), k=rng.choice((0, 1, 2, 5, 99)))
+            row[rng.choice(("state", "params", "actions", "action"))] = floats(values)
         with contextlib.suppress(Exception):  # what a row cannot hold
             entries = rows_with(row, own)
     for record, blobs in entries:

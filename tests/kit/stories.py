@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tempfile
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -102,12 +103,15 @@ def a_row() -> tuple[Record, Record]:
     own = {k: v for k, v in source["task"].items() if k not in ("actions", "labels")}
     inputs = source["inputs"]
     own |= {name: inputs[name] for name in ("state_lengths", "params_lengths")}
-    row: Record = {name: "" if kind in ("text", "binary") else [] for name, kind in COLUMNS.items()}
-    row |= {
-        "series": "A-1", "outcome": "RELEASED", "meta": "{}", "action": 1.0, "bits": 1, "state": inputs["state"],
-        "params": inputs["params"], "actions": source["task"]["actions"],
-    }  # fmt: skip
-    return row, own
+    row: Record = dict.fromkeys(COLUMNS, "")
+    row |= {"series": "A-1", "outcome": "RELEASED", "meta": "{}", "action": floats([1.0]), "bits": "AQAAAAAAAAA="}
+    row |= {name: floats(inputs[name]) for name in ("state", "params")}
+    return row | {"actions": floats(source["task"]["actions"])}, own
+
+
+def floats(values: Any) -> str:
+    """Numbers as a row has them."""
+    return b64encode(np.array(values, "<f8").tobytes()).decode()
 
 
 @cache
@@ -117,21 +121,21 @@ def rows() -> Entries:
 
 
 def rows_with(row: Record, own: Any) -> Entries:
-    """The same of any row and task: the segment's root is that of the row."""
+    """The same of any row and task: the second of two rows of a part."""
     source = decision("beam")[0]
     row = {**row, "task": json.dumps(own, sort_keys=True)}
-    common, other = hashlib.sha256(b"shared").digest(), hashlib.sha256(b"another row").digest()
-    leaf = hashlib.sha256(b"\x00" + row_digest(row, common)).digest()
-    root = hashlib.sha256(b"\x01" + leaf + other).hexdigest()
+    common, other = hashlib.sha256(b"shared").hexdigest(), hashlib.sha256(b"another row").digest()
+    root = hashlib.sha256(b"\x01" + row_digest(row, common) + other).hexdigest()
+    part = {"name": "part-000000.parquet", "sha256": common, "rows": 2, "root": root}
     segment = resealed(
-        {"schema": "ucsearch.segment/1", "kind": "segment", "root": root, "shared": common.hex(), "run": common.hex(),
-         "by": "a test", "count": 2, "parts": [], "versions": source["versions"]}
+        {"schema": "ucsearch.segment/1", "kind": "segment", "shared": common, "run": common,
+         "by": "a test", "count": 2, "parts": [part], "versions": source["versions"]}
     )  # fmt: skip
     replaced = {
         "schema": "ucsearch.row-override/1", "kind": "override", "overrides": segment["id"], "entry": 1,
         "digest": _digest(segment), "who": "Ann", "why": "a fair", "at": NOW.isoformat(), "series": "A-1",
         "action": 0.0, "label": source["task"]["labels"][0], "off_grid": False,
-        "proof": {"row": row, "path": [["right", other.hex()]]},
+        "proof": {"part": part["name"], "row": row, "path": [["right", other.hex()]]},
     }  # fmt: skip
     return [(segment, {}), (resealed(replaced), {})]
 
@@ -178,25 +182,31 @@ EDITS: list[tuple[str, int, str, Any, set[str]]] = [
     *[("shared", 0, f"claim.{name}", ..., BAD)
       for name in ("law", "states", "transitions", "open_value", "flexibility", "gap")],
     *[("rows", 1, "proof", x, FALSE | BAD) for x in (None, [], {}, {"row": []}, {"path": []}, "x")],
+    *[("rows", 1, "proof.part", x, FALSE | BAD) for x in (None, "", "part-000001.parquet", 0, [], {})],
     *[("rows", 1, "proof.path", x, FALSE | BAD) for x in (None, {}, [[]], [["up", "0" * 64]], [["left", "0" * 64]])],
     *[("rows", 1, f"proof.row.{name}", x, FALSE | BAD) for name in ("state", "params", "actions", "task", "bits")
       for x in (None, [], "x", "{}", "[]", [1e308], [2**53] * 3, -1)],
     *[("rows", 1, "action", x, FALSE | BAD) for x in (7, -1, 1e308, "inf", [])],
-    *[("rows", 0, name, x, OPEN) for name in ("root", "shared", "versions") for x in (None, "", "0" * 64, {}, 3)],
+    *[("rows", 0, name, x, OPEN) for name in ("run", "shared", "versions") for x in (None, "", "0" * 64, {}, 3)],
+    *[("rows", 0, "parts", x, FALSE | BAD) for x in (None, {}, [[]], [{}], "x", [], [None])],
+    *[("rows", 0, f"parts.0.{name}", x, FALSE | BAD) for name in ("name", "root", "rows")
+      for x in (None, "", "../part-000000.parquet", -1, 3, {}, ...)],
+    ("rows", 0, "count", 3, FALSE),
 ]  # fmt: skip
 
 
 # Of a row under a root of its own: column or member of its task, value.
 ROWS: list[tuple[str, Any]] = [
     *[(name, x) for name in ("state", "params", "actions")
-      for x in ([], [1.0] * 99, [0.0], [None] * 2, ["inf"] * 2, [1e308] * 2, [-0.0, 5e-324])],
-    *[("meta", x) for x in ("", "x")], ("series", "A-2"), ("action", "inf"), ("bits", -1),
+      for x in (*map(floats, ([], [1.0] * 99, [0.0], [math.nan] * 2, [math.inf] * 2, [1e308] * 2, [-0.0, 5e-324])),
+                "A", "AAAA", "=", "\u00e9")],
+    *[("meta", x) for x in ("", "x")], ("series", "A-2"), ("action", floats([math.inf])), ("bits", ""),
     *[(f"task.{name}", x) for name in ("object", "name", "version", "rules", "state_lengths",
                                        "params_lengths")
       for x in (..., None, "", "x", [], [0], [2**70], [-1, 2], ["x"], [[]], {}, 1.5, True)],
     *[("task", x) for x in (None, [], {}, "x", 1)],
     *[(f"direction.{name}", x) for name in ("actions", "state")
-      for x in ([], [-1.0], [-1.0, 0.0, 1.0, 2.0, 3.0], [None] * 3, [None] * 9)],
+      for x in map(floats, ([], [-1.0], [-1.0, 0.0, 1.0, 2.0, 3.0], [math.nan] * 3, [math.nan] * 9))],
 ]  # fmt: skip
 
 

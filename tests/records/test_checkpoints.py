@@ -21,7 +21,8 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.records import AuditReader
 from ucsearch.records.canonical import canonical, seal
 from ucsearch.records.chain import Checkpoint, entry_digest, next_head
-from ucsearch.records.notes import Signer, Tree, checkpoint_text, make_key
+from ucsearch.records.merkle import Tree
+from ucsearch.records.notes import Signer, checkpoint_text, make_key
 from ucsearch.verify import chain, verify_file
 from ucsearch.verify.__main__ import main
 from ucsearch.verify.read import GENESIS

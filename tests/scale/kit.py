@@ -9,7 +9,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ucsearch.scale.segments.files import Sealed
+
 COUNT, MEMBERS, STEPS = 60, 5, 4
+
+
+def digests(*tables: pa.Table) -> dict[str, bytes]:
+    """Digest of every row by series, however the rows are parted."""
+    pairs = [pair for t in tables for pair in zip(t["series"].to_pylist(), t["digest"].to_pylist(), strict=True)]
+    assert len(dict(pairs)) == len(pairs)
+    return dict(sorted(pairs))
+
+
+def sealed_digests(folder: Path, sealed: Sealed) -> dict[str, bytes]:
+    """The same of the rows of a segment."""
+    return digests(*(pq.read_table(folder / part.name, columns=["series", "digest"]) for part in sealed.parts))
+
+
 TOML = """
 [task]
 name = "lead_time_inventory"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit.hostile import _hash, resealed
-from tests.kit.stories import a_row
+from tests.kit.stories import a_row, rows
 from ucsearch.records.canonical import canonical
 from ucsearch.verify.chain import Pins, read_checkpoint
 from ucsearch.verify.figures import Invalid
@@ -30,16 +30,15 @@ def genuine() -> tuple[dict[str, Any], Pins, str]:
     """A proof, and what the note says; the text of the note."""
     row, own = a_row()
     row = {**row, "task": json.dumps(own, sort_keys=True)}
-    common = hashlib.sha256(b"shared").digest()
-    leaf = hashlib.sha256(b"\0" + row_digest(row, common)).hexdigest()
-    body = canonical(
-        resealed({"schema": "ucsearch.segment/1", "kind": "segment", "root": leaf, "shared": common.hex()})
-    )
+    segment = copy.deepcopy(rows()[0][0])
+    segment["parts"][0]["root"] = row_digest(row, segment["shared"]).hex()
+    body = canonical(resealed(segment))
     link = bytes.fromhex(PREVIOUS) + (1).to_bytes(8, "big") + bytes.fromhex(_hash("audit-entry/1", body))
     head = bytes.fromhex(_hash("audit-head/1", link))
     root = hashlib.sha256(b"\0" + head).digest()
     entry = {"record": body.decode(), "previous": PREVIOUS, "written_at": None, "seq": 1, "size": 1, "path": []}
-    proof = {"schema": PROOF, "series": row["series"], "row": row, "path": [], "entry": entry}
+    part = segment["parts"][0]["name"]
+    proof = {"schema": PROOF, "series": row["series"], "part": part, "row": row, "path": [], "entry": entry}
     texts = [b64encode(data).decode() for data in (root, head, b"abcd" + bytes(64))]
     note = f"example\n1\n{texts[0]}\nucsearch-head {texts[1]}\n\n\N{EM DASH} example {texts[2]}\n"
     return proof, Pins({1: head.hex()}, root), note

@@ -10,6 +10,8 @@ import hashlib
 import json
 import math
 import random
+import struct
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,7 +25,7 @@ from ucsearch.verify.chain import Link, Pins, Tree, verify_rotation
 from ucsearch.verify.figures import Invalid
 from ucsearch.verify.monitor import Watch
 from ucsearch.verify.read import Entry, Malformed, canonical, digest
-from ucsearch.verify.segments import COLUMNS, climb, row_bytes, row_digest, verify_proof, verify_row
+from ucsearch.verify.segments import NUMBERS, TEXTS, climb, numbers, row_digest, verify_proof, verify_row
 
 MEMBERS, HORIZON, FIELDS = 50, 3, 2
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -351,30 +353,40 @@ def test_a_file_follows_the_one_before() -> None:
 # -------------------------------------------------------------------- rows of segments
 
 
+SHARED = hashlib.sha256(b"shared").hexdigest()
+
+
+def floats(*values: float) -> str:
+    return b64encode(struct.pack(f"<{len(values)}d", *values)).decode()
+
+
 def row() -> Record:
-    found: Record = {name: "" if kind in ("text", "binary") else [] for name, kind in COLUMNS}
-    return found | {"series": "A", "outcome": "HOLD", "action": None, "bits": 1, "trace": "ab" * 32, "rest": "00",
-                    "state": [-0.0, 2.5, "inf", "-inf", None, 3], "paths": [-1, 2], "counters": [2**50]}  # fmt: skip
+    found: Record = dict.fromkeys((*TEXTS, *NUMBERS), "")
+    return found | {"series": "A", "outcome": "HOLD", "action": floats(math.nan), "state": floats(0.0, 2.5, math.inf)}
 
 
-def test_the_bytes_of_a_row() -> None:
-    good = row_bytes(row())
-    assert good == row_bytes({**row(), "state": [0.0, 2.5, "inf", "-inf", None, 3.0]})
-    assert len(good) == 21 * 4 + len("A" + "HOLD") + 33 + 6 * 8 + 2 * 2 + 3 * 8  # lengths, texts, bytes, numbers
-    for change in (
-        {"series": 3}, {"series": "\ud800"}, {"trace": "zz"}, {"rest": 0}, {"action": "nan"}, {"action": True},
-        {"action": "1"}, {"state": 1.0}, {"state": [True]}, {"state": ["x"]}, {"state": [10**400]}, {"paths": [1.0]},
-        {"paths": [2**15]}, {"paths": [True]}, {"bits": None}, {"bits": 2**63}, {"bits": 1.0}, {"counters": (1,)},
-    ):  # fmt: skip
-        with pytest.raises(Malformed):
-            row_bytes({**row(), **change})
-    with pytest.raises((Malformed, Invalid)):
-        row_bytes({**row(), "trace": "AB" * 32})
-    for odd in ([], {}, {**row(), "more": 1}, {k: v for k, v in row().items() if k != "cause"}):
-        with pytest.raises(Malformed):
-            row_bytes(odd)  # type: ignore[arg-type]
-    for change in ({"state": [1.5]}, {"series": "B"}, {"trace": ""}, {"action": -1.0}, {"paths": [2, -1]}):
-        assert row_bytes({**row(), **change}) != good
+def test_the_digest_of_a_row() -> None:
+    good = row_digest(row(), SHARED)
+    assert good == row_digest(dict(reversed(row().items())), SHARED)
+    for change in ({"series": "B"}, {"outcome": ""}, {"action": floats(1.0)}, {"state": floats(0.0)}):
+        assert row_digest({**row(), **change}, SHARED) != good
+    assert row_digest(row(), "00" * 32) != good
+    for odd in ([], {}, {**row(), "more": ""}, {k: v for k, v in row().items() if k != "cause"}):
+        with pytest.raises(Malformed, match="other columns"):
+            row_digest(odd, SHARED)
+    for value in (None, 3, 1.5, True, [], {}):
+        with pytest.raises(Malformed, match=r"row\.series: not a text"):
+            row_digest({**row(), "series": value}, SHARED)
+    with pytest.raises(Malformed):
+        row_digest({**row(), "series": "\ud800"}, SHARED)
+
+
+def test_the_numbers_of_a_row() -> None:
+    assert numbers(row(), "state") == [0.0, 2.5, math.inf]
+    assert numbers(row(), "actions") == []
+    for text in ("A", "AA==", "AAAAAAAA+H8", "AAAAAAAA+H8=AAAA", "\u00e9", floats(1.0)[:-4]):
+        with pytest.raises(Malformed, match=r"row\.state: not the numbers"):
+            numbers({**row(), "state": text}, "state")
 
 
 def pair(left: bytes, right: bytes) -> bytes:
@@ -395,9 +407,10 @@ def test_the_way_up_to_a_root() -> None:
 
 def proof() -> tuple[Record, Pins]:
     """A row in the second of two leaves of its segment, which is entry 2 of 3."""
-    shared, other = hashlib.sha256(b"shared").digest(), hashlib.sha256(b"other").digest()
-    leaf = hashlib.sha256(b"\x00" + row_digest(row(), shared)).digest()
-    record = {"kind": "segment", "schema": "x/1", "root": pair(other, leaf).hex(), "shared": shared.hex()}
+    other = hashlib.sha256(b"other").digest()
+    part = {"name": "part-000000.parquet", "sha256": SHARED, "rows": 2}
+    part["root"] = pair(other, row_digest(row(), SHARED)).hex()
+    record = {"kind": "segment", "shared": SHARED, "parts": [part]}
     body = canonical(record)
     link = bytes(32) + (2).to_bytes(8, "big") + bytes.fromhex(digest("audit-entry/1", body))
     head = digest("audit-head/1", link + b"2024-01-01")
@@ -406,7 +419,14 @@ def proof() -> tuple[Record, Pins]:
     entry = {"record": body.decode(), "previous": "00" * 32, "written_at": "2024-01-01", "seq": 2, "size": 3,
              "path": [["left", around[0].hex()], ["right", around[1].hex()]]}  # fmt: skip
     return (
-        {"schema": "ucsearch.proof/1", "series": "A", "row": row(), "path": [["left", other.hex()]], "entry": entry},
+        {
+            "schema": "ucsearch.proof/1",
+            "series": "A",
+            "part": part["name"],
+            "row": row(),
+            "path": [["left", other.hex()]],
+            "entry": entry,
+        },
         Pins({3: "ff" * 32}, root),
     )
 
@@ -414,19 +434,21 @@ def proof() -> tuple[Record, Pins]:
 @pytest.fixture
 def any_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ucsearch.verify.segments.read_record", json.loads)
+    monkeypatch.setattr("ucsearch.verify.segments.check_known", lambda record: record["kind"])
 
 
 @pytest.mark.usefixtures("any_record")
 def test_a_proof_by_hand() -> None:
     good, pins = proof()
-    assert verify_proof(canonical(good), pins) == "series 'A': HOLD, action None, in entry 2 of 3"
-    assert verify_row(good, good_root(good), hashlib.sha256(b"shared").hexdigest()) == row()
+    assert verify_proof(canonical(good), pins) == "series 'A': HOLD, no action, in entry 2 of 3"
+    assert verify_row(good, segment_of(good)) == row()
 
     def entry(**changes: Any) -> Callable[[Record], None]:
         return lambda p: p["entry"].update(changes)
 
     invalid: list[Callable[[Record], None]] = [
-        lambda p: p["row"].update(action=1.0), lambda p: p.update(series="B"), lambda p: p["path"].clear(),
+        lambda p: p["row"].update(action=floats(1.0)), lambda p: p.update(part="part-000001.parquet"),
+        lambda p: p.update(series="B"), lambda p: p["path"].clear(),
         entry(previous="11" * 32), entry(written_at=None), entry(seq=1), entry(seq=3), entry(size=4), entry(path=[]),
     ]  # fmt: skip
     malformed: list[Callable[[Record], None]] = [
@@ -448,7 +470,7 @@ def test_a_proof_by_hand() -> None:
         verify_proof(b" " * ((16 << 20) + 1), pins)
     for shared in (None, "ab", "AB" * 32):
         with pytest.raises(Malformed, match="not a digest"):
-            verify_row(good, good_root(good), shared)
+            verify_row(good, {**segment_of(good), "shared": shared})
     other = copy.deepcopy(good)
     other["entry"]["record"] = good["entry"]["record"].replace("segment", "decision")
     with pytest.raises(Invalid, match="kind"):
@@ -463,5 +485,5 @@ def test_a_proof_beyond_the_note() -> None:
         verify_proof(canonical({**good, "entry": {**good["entry"], "size": 1}}), pins._replace(heads={1: "ff" * 32}))
 
 
-def good_root(good: Record) -> str:
-    return str(json.loads(good["entry"]["record"])["root"])
+def segment_of(good: Record) -> Any:
+    return json.loads(good["entry"]["record"])

@@ -99,7 +99,7 @@ def seal(
 ) -> None:
     """Check all parts and seal the run.
 
-    All must be there, none twice, all from like workers; root and entry of the segment are written.
+    All must be there, none twice, all from like workers; the segment's entry is written.
 
     Exit codes: 0 sealed, 2 a part is missing or does not belong; its name is told and nothing is sealed.
     """
@@ -107,4 +107,4 @@ def seal(
 
     with reported():
         sealed = seal_job(folder, clock=lambda: datetime.now(UTC), out=out)
-    typer.echo(f"{sealed.count} rows in {len(sealed.parts)} parts, root {sealed.root}")
+    typer.echo(f"{sealed.count} rows in {len(sealed.parts)} parts, run {sealed.run}")

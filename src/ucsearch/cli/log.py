@@ -126,9 +126,6 @@ def verify(
     derive: Annotated[
         int, typer.Option("--derive", min=-1, help="Decide so many rows of each part of a segment again; -1: all.")
     ] = 0,
-    repacked: Annotated[
-        bool, typer.Option("--repacked", help="Parts may be other files, as long as their rows are those sealed.")
-    ] = False,
     task: Annotated[
         str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The rows' task for --derive, if your own.")
     ] = None,
@@ -144,7 +141,7 @@ def verify(
         known = None if checkpoint is None else known_checkpoint(checkpoint, key)
         problem, told = confirmed(reader, known)
         if not problem:
-            problem, more = segments_of(reader, derive, repacked, task)
+            problem, more = segments_of(reader, derive, task)
             told += files_of(reader) + more
     if problem:
         typer.echo(problem, err=True)

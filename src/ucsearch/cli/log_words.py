@@ -122,14 +122,14 @@ def named_task(spec: str | None) -> dict[str, Task]:
     return {} if spec is None else {ANY: load_task(spec)}
 
 
-def segments_of(reader: AuditReader, derive: int, repacked: bool, task: str | None = None) -> tuple[str, str]:
+def segments_of(reader: AuditReader, derive: int, task: str | None = None) -> tuple[str, str]:
     """What is wrong with a segment, and what was found if nothing is."""
     if not reader.list(kind="segment", limit=1):
         return "", ""
     from ucsearch.scale.segments.audit import verify_segments
 
     count = rows = derived = 0
-    for found in verify_segments(reader, sample=derive, repacked=repacked, tasks=named_task(task)):
+    for found in verify_segments(reader, sample=derive, tasks=named_task(task)):
         if not found.ok:
             return f"ALTERED (segment): entry {found.seq}: {one_line(found.fault)}", ""
         count, rows, derived = count + 1, rows + found.rows, derived + found.derived

@@ -18,7 +18,6 @@ import os
 import re
 import stat
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,48 +27,11 @@ from ucsearch.records.files import whole_file
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["Signer", "Tree", "checkpoint_text", "make_key"]
+__all__ = ["Signer", "checkpoint_text", "make_key"]
 
 _ED25519 = b"\x01"
 _PRIVATE = "PRIVATE+KEY+"
 _NAME = re.compile(r"[^\s+]+")
-
-
-class Tree:
-    """RFC 6962's root over leaves that come one by one; a logarithm of them is kept."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._full: list[tuple[int, bytes]] = []  # leaves and root of complete subtrees, largest first
-
-    @classmethod
-    def resumed(cls, size: int, peaks: Sequence[str]) -> Tree:
-        """Go on from `peaks` of so many leaves."""
-        made = cls()
-        counts = [1 << bit for bit in range(size.bit_length() - 1, -1, -1) if size >> bit & 1]
-        if len(counts) != len(peaks):
-            raise RecordError(f"a tree of {size} entries: saw {len(peaks)} peaks, expected {len(counts)}")
-        made.size, made._full = size, [(n, bytes.fromhex(peak)) for n, peak in zip(counts, peaks, strict=True)]
-        return made
-
-    @property
-    def peaks(self) -> list[str]:
-        """Roots of the complete subtrees, the largest first: all that is needed to go on."""
-        return [node.hex() for _, node in self._full]
-
-    def add(self, leaf: bytes) -> None:
-        count, node = 1, hashlib.sha256(b"\x00" + leaf).digest()
-        while self._full and self._full[-1][0] == count:
-            node = hashlib.sha256(b"\x01" + self._full.pop()[1] + node).digest()
-            count *= 2
-        self._full.append((count, node))
-        self.size += 1
-
-    def root(self) -> bytes:
-        node: bytes | None = None
-        for _, left in reversed(self._full):
-            node = left if node is None else hashlib.sha256(b"\x01" + left + node).digest()
-        return hashlib.sha256(b"").digest() if node is None else node
 
 
 def checkpoint_text(origin: str, size: int, root: bytes, head: str) -> str:

@@ -15,7 +15,7 @@ from ucsearch.records.arrays import blob_id
 from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, begun_with, check_rows
 from ucsearch.records.entries import AlteredEntry, Effective, NoEntry, Row, Share, blob_refs, effective_of
 from ucsearch.records.log_chain import LogChain, open_newest, opening
-from ucsearch.records.notes import Tree
+from ucsearch.records.merkle import Tree
 from ucsearch.records.sqlite import FORMAT, SqliteStore
 from ucsearch.records.store import Damaged, Query, Store
 

@@ -16,7 +16,7 @@ from ucsearch.errors import RecordError
 from ucsearch.records.files import check_owner, new_file, sync_folder
 from ucsearch.records.log import AuditLog
 from ucsearch.records.log_chain import newest_file, opening
-from ucsearch.records.notes import Tree
+from ucsearch.records.merkle import Tree
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.sqlite import SqliteStore, check_links, dial, explain, format_of
 

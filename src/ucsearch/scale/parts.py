@@ -32,14 +32,14 @@ from ucsearch.scale.inputs import check_columns, check_numbers, check_states, fo
 from ucsearch.scale.job import Job
 from ucsearch.scale.segments.audit import sealed_before
 from ucsearch.scale.segments.files import (
-    DIGEST,
     SHARED,
     Sealed,
-    check_part,
+    check_worker,
     folder_of,
     part_name,
     part_names,
     read_part,
+    rows_root,
     run_name,
     seal_folder,
     segment_record,
@@ -279,7 +279,7 @@ def run_part(folder: str | Path | Folder, number: int, *, worker: str = "", agai
     name = part_name(number)
     shared = planned.job.checked(worker or f"of {name}")
     target = planned.segment / name
-    if target.exists() and not again and _is_good(target, name, shared):
+    if target.exists() and not again and _is_good(target, shared):
         return target
     item = planned.items[number]
     for path in (item.file, *planned.states):
@@ -294,9 +294,9 @@ def run_part(folder: str | Path | Folder, number: int, *, worker: str = "", agai
     return target
 
 
-def _is_good(path: Path, name: str, shared: Shared) -> bool:
+def _is_good(path: Path, shared: Shared) -> bool:
     try:
-        check_part(name, read_part(path, ["series"]), shared)
+        check_worker(read_part(path, ["series"]), shared)
     except RecordError:
         return False
     return True
@@ -407,12 +407,11 @@ def begin_parts(job: Job, log: str | Path, inputs: Sequence[str] = ()) -> Path:
 
 def write_named(table: Any, job: Job, folder: str | Path) -> tuple[str, int]:
     """Write rows under a name made of their digests; returns it and their number."""
-    digests = table.column(DIGEST).to_pylist()
-    name = f"part-{hashlib.sha256(b''.join(digests)).hexdigest()}.parquet"
+    name = f"part-{rows_root(table)}.parquet"
     place = Path(folder) / name
     if not place.exists():
         write_part(place, table, job.checked("that writes a part"))
-    return name, len(digests)
+    return name, table.num_rows
 
 
 def seal_parts(job: Job, folder: str | Path, log: str | Path, parts: Sequence[str], *, clock: Any = None) -> Sealed:

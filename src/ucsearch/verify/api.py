@@ -32,7 +32,7 @@ from ucsearch.verify.kinds import verify_control, verify_event, verify_override,
 from ucsearch.verify.monitor import Watch
 from ucsearch.verify.read import Entry, Malformed, Sources, canonical, digest, read_record
 from ucsearch.verify.schema import check_known
-from ucsearch.verify.segments import verify_row_override
+from ucsearch.verify.segments import verify_row_override, verify_segment
 from ucsearch.verify.trust import NoTask, is_genuine, tasks
 from ucsearch.verify.verdict import Verdict, describe
 
@@ -320,7 +320,7 @@ def _erasure(one: _One) -> str:
 
 
 def _segment(one: _One) -> str:
-    one.doubts.append("rows, which `ucsearch log verify` derives")
+    one.doubts.append(verify_segment(one.record, one.link.entry.log))
     return ""
 
 

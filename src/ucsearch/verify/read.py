@@ -174,6 +174,7 @@ class Entry(NamedTuple):
     find: Find = _nothing
     previous: str | None = None  # head before it, where the line says so
     fault: str = ""  # why there is nothing to verify; all else is empty then
+    log: Path | None = None  # the file of its log, where it was read from one
 
 
 class Source:
@@ -259,7 +260,7 @@ class Source:
             elif not (_HEX.fullmatch(own) and _HEX.fullmatch(head)):
                 yield _fault(f"entry {seq}: a digest or a head that is none")
             else:
-                yield Entry(seq, _bytes(body), own, head, time, name, self.blob, self.find)
+                yield Entry(seq, _bytes(body), own, head, time, name, self.blob, self.find, log=self.path)
 
     # JSON lines
 

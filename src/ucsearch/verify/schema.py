@@ -55,7 +55,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "limits": lambda v: isinstance(v, dict) and bool(v) and all(_number(x) and x >= 0 for x in v.values()),
     "rows": lambda v: isinstance(v, dict) and all(isinstance(x, list) and all(map(_number, x)) for x in v.values()),
     "any": lambda v: True,
-    "proof": lambda v: isinstance(v, dict) and set(v) == {"row", "path"},
+    "proof": lambda v: isinstance(v, dict) and set(v) == {"part", "row", "path"},
     "hex or nothing": lambda v: v is None or KINDS["hex"](v),
     "hex": lambda v: isinstance(v, str) and re.fullmatch("[0-9a-f]{64}", v) is not None,
 }
@@ -152,7 +152,7 @@ OVERRIDE: dict[str, Any] = {
     **_form(hex="id overrides digest", count="entry", text="who why at series label", sent="action", truth="off_grid"),
     "forced?": (True,),
 }  # fmt: skip
-# The same of a row of a segment: the proof has the row's columns and its path to the segment's root.
+# The same of a row of a segment: the proof has the row's columns and its path to the root of its part.
 ROW_OVERRIDE: dict[str, Any] = {**OVERRIDE, "schema": ("ucsearch.row-override/1",), "proof": "proof"}
 # What came of a decision, and pauses: a service's words about the world, of a known form.
 REPORT: dict[str, Any] = {
@@ -208,7 +208,8 @@ LATER: dict[str, Any] = {
 # A run whose rows lie in Parquet parts beside the log.
 SEGMENT: dict[str, Any] = {
     "schema": ("ucsearch.segment/1",), "kind": ("segment",), "versions": "any", "request?": REQUEST,
-    **_form(hex="id run root shared", text="by", count="count"), "parts": ["any"],
+    **_form(hex="id run shared", text="by", count="count"),
+    "parts": [_form(text="name", hex="sha256 root", count="rows")],
 }  # fmt: skip
 _ALL = (
     SEGMENT, DECISION, REFUSAL, OVERRIDE, ROW_OVERRIDE, REPORT, CONTROL, MONITOR, ROTATION, ERASURE, ALLOCATION,

@@ -1,6 +1,6 @@
-"""Rows of a segment, in the verifier's own words: their bytes, their digest, and the way up to a signed note.
+"""Segments in the verifier's own words: the files that an entry names, a row's digest, and the way up to a signed note.
 
-A proof is one JSON object: the row's columns, the path to the segment's root, the entry of the chain that names the
+A proof is one JSON object: the row, its part and the path to that part's root, the entry of the chain that names the
 root, and the path from there to the root of the note. Standard library only.
 """
 
@@ -10,68 +10,90 @@ import hashlib
 import math
 import re
 import struct
+from base64 import b64decode
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ucsearch.verify.chain import Pins
-from ucsearch.verify.figures import Invalid, expect, require
+from ucsearch.verify.figures import Invalid, expect, require, shown
 from ucsearch.verify.kinds import verify_override
 from ucsearch.verify.read import Malformed, canonical, digest, loads, read_record
+from ucsearch.verify.schema import check_known
+from ucsearch.verify.untrusted import open_regular
 
-COLUMNS = (
-    ("series", "text"), ("task", "text"), ("outcome", "text"), ("reason", "text"), ("cause", "text"), ("meta", "text"),
-    ("detail", "text"), ("source", "text"), ("trace", "binary"), ("rest", "binary"), ("action", "f8"),
-    ("fallback", "f8[]"), ("shape", "i8[]"), ("state", "f8[]"), ("params", "f8[]"), ("actions", "f8[]"),
-    ("weights", "f8[]"), ("claims", "f8[]"), ("bits", "i8"), ("rivals", "f8[]"), ("first", "f8[]"), ("paths", "i2[]"),
-    ("counters", "i8[]"),
+# Of a row as a proof has it: texts, and base64 of little-endian numbers.
+TEXTS = ("series", "task", "outcome", "reason", "cause", "meta", "detail", "source")
+NUMBERS = (
+    "action", "fallback", "shape", "state", "params", "actions", "members", "weights", "claims", "bits", "rivals",
+    "first", "paths", "counters",
 )  # fmt: skip
 PROOF = "ucsearch.proof/1"
 LARGEST = 16 << 20  # bytes of a proof
 LONGEST = 80  # steps of a path: no tree has 2**80 leaves
-_NAN = struct.pack("<Q", 0x7FF8000000000000)
-_CODES = {"f8": "d", "i8": "q", "i2": "h"}
+LONGEST_FILE = 1 << 36  # bytes of a part: a hole of a terabyte takes no room on a disk, but an hour to read
+PIECE = 1 << 20  # bytes that are read at a time
 _HEX = re.compile("[0-9a-f]{64}")
+_PART = re.compile(r"part-[0-9a-f]{6,64}\.parquet")
 
 
-def row_bytes(row: Mapping[str, Any]) -> bytes:
-    """The bytes that a row's digest is made of. Numbers may be null (NaN) or "inf"; binaries are hex."""
-    if not isinstance(row, dict) or set(row) != {name for name, _ in COLUMNS}:
+# -------------------------------------------------------------------- files
+
+
+def verify_segment(r: Mapping[str, Any], log: Path | None) -> str:
+    """The files that a segment's entry names, beside the log; returns what is left in doubt."""
+    parts = r["parts"]
+    names = [part["name"] for part in parts]
+    require("segment.parts", len(set(names)) == len(names), names[:3], "every part once")
+    for i, name in enumerate(names):
+        require(f"segment.parts[{i}].name", _PART.fullmatch(name) is not None, name, "the name of a part")
+    expect("segment.count", r["count"], sum(part["rows"] for part in parts))
+    folder = None if log is None else log.with_name(log.name + ".d") / r["run"]
+    if folder is None or not folder.is_dir():
+        return "rows, which lie in files that were not given"
+    for where, name, recorded in (
+        ("shared", "shared.json", r["shared"]),
+        *((f"parts[{i}].sha256", part["name"], part["sha256"]) for i, part in enumerate(parts)),
+    ):
+        expect(f"segment.{where}", recorded, _sha256(folder / name))
+    return "decisions of its rows, which `ucsearch log verify --derive -1` makes again; the files are those sealed"
+
+
+def _sha256(path: Path) -> str | None:
+    """Of a file; None where there is none that can be read."""
+    found = hashlib.sha256()
+    try:
+        with open_regular(path) as file:
+            if file.seek(0, 2) > LONGEST_FILE:
+                return None
+            file.seek(0)
+            while piece := file.read(PIECE):
+                found.update(piece)
+    except OSError:
+        return None
+    return found.hexdigest()
+
+
+# -------------------------------------------------------------------- rows
+
+
+def row_digest(row: Any, shared: str) -> bytes:
+    """The digest of a row under the settings whose SHA-256 is `shared`."""
+    if not isinstance(row, dict) or set(row) != {*TEXTS, *NUMBERS}:
         raise Malformed("row: other columns than a segment's")
-    out = []
-    for name, kind in COLUMNS:
-        value = row[name]
-        try:
-            if kind == "text":
-                data = value.encode("utf-8")
-                out += [struct.pack("<I", len(data)), data]
-            elif kind == "binary":
-                data = bytes.fromhex(value)
-                require(f"row.{name}", data.hex() == value, value, data.hex())
-                out += [struct.pack("<I", len(data)), data]
-            elif kind.endswith("[]"):
-                if not isinstance(value, list):
-                    raise ValueError
-                out += [struct.pack("<I", len(value)), *(_number(x, kind[:-2]) for x in value)]
-            else:
-                out.append(_number(value, kind))
-        except (ValueError, TypeError, AttributeError, struct.error, OverflowError):
-            raise Malformed(f"row.{name}: not a value of its kind") from None
-    return b"".join(out)
+    for name, text in row.items():
+        if not isinstance(text, str):
+            raise Malformed(f"row.{name}: not a text")
+    return hashlib.sha256(b"\0" + canonical({**row, "shared": shared})).digest()
 
 
-def _number(value: Any, kind: str) -> bytes:
-    if kind != "f8":
-        if type(value) is not int:
-            raise ValueError
-        return struct.pack(f"<{_CODES[kind]}", value)
-    if isinstance(value, bool) or (isinstance(value, str) and value not in ("inf", "-inf")):
-        raise ValueError
-    number = math.nan if value is None else float(value)
-    return _NAN if number != number else struct.pack("<d", number + 0.0)
-
-
-def row_digest(row: Mapping[str, Any], shared: bytes) -> bytes:
-    return hashlib.sha256(b"ucsearch.row/2\0" + shared + row_bytes(row)).digest()
+def numbers(row: Mapping[str, str], name: str) -> list[float]:
+    """The float64 numbers of a column."""
+    try:
+        data = b64decode(row[name], validate=True)
+        return list(struct.unpack(f"<{len(data) // 8}d", data))
+    except (ValueError, struct.error):
+        raise Malformed(f"row.{name}: not the numbers of a column") from None
 
 
 def climb(node: bytes, path: Any, where: str) -> bytes:
@@ -88,15 +110,17 @@ def climb(node: bytes, path: Any, where: str) -> bytes:
     return node
 
 
-def verify_row(proof: Mapping[str, Any], root: Any, shared: Any) -> dict[str, Any]:
-    """The row of a proof, after it was found to be under the root."""
-    row, path = proof.get("row"), proof.get("path")
+def verify_row(proof: Mapping[str, Any], segment: Mapping[str, Any]) -> dict[str, str]:
+    """The row of a proof, after it was found to be under the root of its part in this segment."""
+    shared, parts = segment.get("shared"), segment.get("parts")
     if not isinstance(shared, str) or not _HEX.fullmatch(shared):
         raise Malformed("segment.shared: not a digest")
-    own = row_digest(row, bytes.fromhex(shared))  # type: ignore[arg-type]
-    found = climb(hashlib.sha256(b"\x00" + own).digest(), path, "proof.path")
-    require("proof.row", found.hex() == root, str(root)[:64], found.hex())
-    return dict(row)  # type: ignore[arg-type]
+    own = row_digest(proof.get("row"), shared)
+    found = climb(own, proof.get("path"), "proof.path").hex()
+    named = [part for part in parts if part["name"] == proof.get("part")] if isinstance(parts, list) else []
+    require("proof.part", len(named) == 1, proof.get("part"), "a part of the segment")
+    expect("proof.row", named[0]["root"], found)
+    return dict(proof["row"])
 
 
 def verify_proof(data: bytes, pins: Pins) -> str:
@@ -122,8 +146,8 @@ def verify_proof(data: bytes, pins: Pins) -> str:
         raise Malformed("proof.entry.written_at: not a text") from None
     body = texts[0].encode("utf-8", "surrogatepass")
     record = read_record(body)
-    expect("proof.entry.kind", record.get("kind"), "segment")
-    row = verify_row(proof, record.get("root"), record.get("shared"))
+    expect("proof.entry.kind", check_known(record), "segment")
+    row = verify_row(proof, record)
     expect("proof.series", proof.get("series"), row["series"])
     link = bytes.fromhex(texts[1]) + seq.to_bytes(8, "big") + bytes.fromhex(digest("audit-entry/1", body))
     head = digest("audit-head/1", link + moment)
@@ -133,32 +157,35 @@ def verify_proof(data: bytes, pins: Pins) -> str:
     require("proof.entry", found == pins.root, found.hex(), f"{pins.root.hex()}, the root of the note")
     if seq > pins.size:
         raise Invalid("proof.entry.seq", seq, f"at most {pins.size}")
-    return f"series {row['series']!r}: {row['outcome']}, action {row['action']}, in entry {seq} of {pins.size}"
+    action = numbers(row, "action")
+    sent = "no action" if len(action) != 1 or math.isnan(action[0]) else f"action {action[0]:.15g}"
+    return f"series {row['series']!r}: {row['outcome']}, {sent}, in entry {seq} of {pins.size}"
 
 
 def verify_row_override(
     r: Mapping[str, Any], segment: Mapping[str, Any], digest: str, task_of: Callable[[str], Any]
 ) -> str:
     """A person's replacement of a row's action: the row is in the segment, and its rules allow it."""
-    row = verify_row(r["proof"], segment.get("root"), segment.get("shared"))
+    row = verify_row(r["proof"], segment)
     told = loads(row["task"].encode("utf-8"))
+    actions, state, params = (numbers(row, name) for name in ("actions", "state", "params"))
     try:
         rules = task_of(str(told["object"]))
         kept = {k: v for k, v in told.items() if k not in ("state_lengths", "params_lengths")}
-        if len(row["actions"]) > len(rules.actions):  # labels may be those of positions
-            raise Invalid("row.actions", len(row["actions"]), f"at most {len(rules.actions)}")
-        labels = [rules.label(i, math.nan if a is None else float(a)) for i, a in enumerate(row["actions"])]
+        if len(actions) > len(rules.actions):  # labels may be those of positions
+            raise Invalid("row.actions", len(actions), f"at most {len(rules.actions)}")
+        labels = [rules.label(i, a) for i, a in enumerate(actions)]
         target: dict[str, Any] = {
             "schema": "ucsearch.decision/1",
             "kind": "decision" if row["meta"] else "refusal",
             "id": segment["id"],
             "series": row["series"],
-            "task": {**kept, "actions": row["actions"], "labels": labels},
+            "task": {**kept, "actions": [shown(a) for a in actions], "labels": labels},
             "versions": segment["versions"],
         }
-        if row["state"]:
+        if state:
             lengths = {name: told[name] for name in ("state_lengths", "params_lengths")}
-            target["inputs"] = {"state": row["state"], "params": row["params"], **lengths}
+            target["inputs"] = {"state": state, "params": params, **lengths}
         return verify_override(r, target, digest, lambda: rules)
     except (LookupError, TypeError, AttributeError) as error:
         raise Malformed(f"proof.row: {error!r}") from None

@@ -46,8 +46,8 @@ from ucsearch.planner.settings import Settings
 from ucsearch.records.entries import Request, Under
 from ucsearch.records.log import AuditLog
 from ucsearch.records.record import Body, Recalibrated, decision_body, panel_bodies
-from ucsearch.scale.segments.changes import change_text
-from ucsearch.scale.segments.encode import Hashed, hash_traces, kept_steps, shortened
+from ucsearch.scale.segments.encode import kept_steps, shortened
+from ucsearch.scale.segments.rebuild import recalibration_text
 from ucsearch.scale.segments.shared import Keep
 
 __all__ = ["DecideReport", "StrictError", "bodies_of", "decided", "logged", "run_decide"]
@@ -211,7 +211,7 @@ class _Panel(NamedTuple):
     series: list[str]
     kind: Kind
     recalibrated: list[Recalibrated] | None
-    hashed: Hashed | None = None  # of the whole traces, where the log is a segment
+    horizon: int  # steps of the whole forecasts
     sources: list[str] | None = None  # where they are, if they are not kept; or how they were recalibrated
 
 
@@ -288,9 +288,8 @@ def _decide_group(plan: Work, settings: Settings, group: Group, now: datetime | 
     calibration: Any = settings.calibration
     if known is not None:
         calibration = [known.calibrations.get(v.series, settings.calibration) for v in values]
-    hashed = None
+    horizon = trace.horizon
     if keep is not None:
-        hashed = hash_traces(trace)
         trace = shortened(trace, kept_steps(trace, resolve_reach(kind.task, kind.policy, trace.horizon), keep))
     engine = plan.engines[kind.number]
     if engine == "python" and settings.run.engine == "auto":
@@ -305,8 +304,8 @@ def _decide_group(plan: Work, settings: Settings, group: Group, now: datetime | 
     recalibrated = None
     if changed:
         recalibrated = recorded_changes(raw, fixes, settings.recalibration, trace.horizon)
-        sources = sources if keep is None else [change_text(one) for one in recalibrated]
-    return _Panel(panel, names, kind, recalibrated, hashed, sources)
+        sources = sources if keep is None else [recalibration_text(one) for one in recalibrated]
+    return _Panel(panel, names, kind, recalibrated, horizon, sources)
 
 
 def logged(

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ucsearch.errors import RecordError
 from ucsearch.planner.backtest.resume import file_hash
 from ucsearch.planner.decide.released import panel_rows
 from ucsearch.planner.decide.rows import Rows
@@ -74,10 +73,8 @@ def shared_of(settings: Settings, now: datetime | None) -> Shared:
 def batches_of(plan: Work, chunk: Chunk, shared: Shared) -> list[Any]:
     """The chunk's decisions and refusals as rows."""
     out = []
-    for panel, names, kind, _, hashed, sources in chunk.panels:
-        if hashed is None:
-            raise RecordError("decided without the hashes of its traces")
-        out.append(panel_batch(panel, names, kind.where, hashed, shared.keep, sources))
+    for panel, names, kind, _, horizon, sources in chunk.panels:
+        out.append(panel_batch(panel, names, kind.where, horizon, shared.keep, sources))
     for name, (problem, decision) in chunk.refused.items():
         case = plan.states.cases.get(name)
         detail = _placeless(str(problem), plan)

@@ -30,8 +30,8 @@ from ucsearch.records.arrays import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Row
 from ucsearch.records.reader import AuditReader
-from ucsearch.scale.segments.files import DIGEST, SHARED, Sealed, folder_of, part_names, rows_of_part
-from ucsearch.scale.segments.rebuild import check_digests
+from ucsearch.scale.segments.files import DIGEST, SHARED, Sealed, each_part, folder_of, part_names
+from ucsearch.scale.segments.rows import Batch
 from ucsearch.scale.segments.shared import SCHEMA, Shared
 from ucsearch.trace.members import uniform
 
@@ -373,28 +373,23 @@ def segment_of(record: dict[str, Any], row: Row) -> Sealed | None:
 
 
 def segment_forecasts(log: Path, sealed: Sealed) -> Iterator[Forecast]:
-    """Of all decisions of a segment, after digests and traces were found to follow from the columns."""
+    """Of all decisions of a segment, each of whose digests follows from its columns."""
     folder = folder_of(log, sealed.run)
     shared = Shared.read(folder / SHARED)
-    for name in part_names(folder):
-        found, batches = rows_of_part(folder / name)
-        stored = found.table.column(DIGEST).to_pylist()
-        for places, batch in batches:
-            own = [stored[i] for i in places.tolist()]
-            if (wrong := check_digests(batch, own, shared.sha)) is not None:
-                raise RecordError(f"{name}, series {batch.texts['series'][wrong[0]]!r}: {wrong[1]}; verify the log")
-            for i, digest in enumerate(own):
+    for found in each_part(folder, part_names(folder), shared):
+        for places, batch in found.batches():
+            for i, digest in enumerate(found.table.column(DIGEST).take(places).to_pylist()):
                 meta = json.loads(batch.texts["meta"][i] or "null")
                 if meta is not None:  # a refusal has no forecast
                     cutoff = meta["cutoff"][0] if meta["cutoff"] else ""
                     yield Forecast(digest.hex(), batch.texts["series"][i], cutoff, _members(batch, i))
 
 
-def _members(batch: Any, i: int) -> Callable[[], tuple[Floats, Floats]]:
+def _members(batch: Batch, i: int) -> Callable[[], tuple[Floats, Floats]]:
     def read() -> tuple[Floats, Floats]:
         size, _, kept, fields = (int(x) for x in batch.numbers["shape"][i])
         weights = batch.numbers["weights"][i]
-        members = np.asarray(batch.members[i]).reshape(kept, size, fields)[:, :, 0].T
+        members = np.asarray(batch.numbers["members"][i]).reshape(kept, size, fields)[:, :, 0].T
         return members, weights if weights.size else uniform(size)[0]
 
     return read

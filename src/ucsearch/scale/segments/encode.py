@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,15 @@ from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.engine.arrays import Col, OutI
 from ucsearch.errors import RecordError
+from ucsearch.layout import every_row
 from ucsearch.records.canonical import canonical
-from ucsearch.scale.segments.rows import COLUMNS, Batch, normal, step_digests, trace_hashes
+from ucsearch.scale.segments.rows import NUMBERS, Batch, normal
 from ucsearch.scale.segments.shared import Keep
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 from ucsearch.trace.law import RATIO_STEPS
 
-__all__ = ["BITS", "CLAIMS", "Hashed", "hash_traces", "kept_steps", "panel_batch", "refusal_batch", "shortened"]
+__all__ = ["BITS", "CLAIMS", "kept_steps", "panel_batch", "refusal_batch", "shortened"]
 
 Floats = NDArray[np.float64]
 CLAIMS = ("gap", "regret_bound", "exact_regret", "margin", "eps_a", "proxy_slack", "risk_gap", "tau")
@@ -28,24 +29,6 @@ BITS = (
     "search_active", "uncertainty_active", "cancellation",
 )  # fmt: skip
 _FALLBACK_FEASIBLE = len(BITS)  # number of its bit
-
-
-class Hashed(NamedTuple):
-    """What is known of whole traces before they are shortened."""
-
-    horizon: int
-    steps: NDArray[np.uint8]  # (W, H, 32)
-    hashes: list[bytes]
-    metas: list[str]
-
-
-def hash_traces(trace: Trace) -> Hashed:
-    """Of every window; members are in canonical order already."""
-    if trace.is_scores or trace.node is not None:
-        raise RecordError("segments hold members without nodes; this trace is of another kind")
-    metas = _metas(trace)
-    steps = step_digests(trace.members.transpose(0, 2, 1, 3))
-    return Hashed(trace.horizon, steps, trace_hashes(steps, _weights(trace), metas), metas)
 
 
 def _metas(trace: Trace) -> list[str]:
@@ -69,8 +52,11 @@ def _weights(trace: Trace) -> Floats:
 
 
 def kept_steps(trace: Trace, reach: int, keep: Keep) -> int:
-    """Steps that are planned on and kept. Unequal weights take part in the order of members, so nothing may go; of a
-    law of independent steps its record says how members hang together over the first steps."""
+    """Steps that are planned on, and kept unless `keep` is "reference". Unequal weights take part in the order of
+    members, so nothing may go; of a law of independent steps its record says how members hang together over the first
+    steps."""
+    if trace.is_scores or trace.node is not None:
+        raise RecordError("segments hold members without nodes; this trace is of another kind")
     if keep == "all" or _weights(trace).size:
         return trace.horizon
     return min(max(reach, *RATIO_STEPS) if trace.has_law else reach, trace.horizon)
@@ -107,18 +93,18 @@ def task_text(task: Task, where: str, state_lengths: Sequence[int]) -> str:
 
 
 def panel_batch(
-    panel: DecisionPanel, series: Sequence[str], where: str, hashed: Hashed, keep: Keep,
+    panel: DecisionPanel, series: Sequence[str], where: str, horizon: int, keep: Keep,
     sources: Sequence[str] | None = None,
 ) -> Batch:  # fmt: skip
-    """Rows of a panel that was decided on `shortened` traces."""
+    """Rows of a panel that was decided on `shortened` traces of so many steps."""
     certified = panel.certified
     if certified.plan.task.width:
         raise RecordError("rows of segments hold actions that are numbers; record decisions with tuples one by one")
     plan, e, claims = certified.plan, certified.evidence, certified.claims
     inputs, table, count = plan.inputs, plan.outputs.table, len(panel)
     kept = 0 if keep == "reference" else plan.trace.horizon
-    rest = hashed.steps[:, kept:]
-    weights = np.broadcast_to(_weights(plan.trace), (count, _weights(plan.trace).shape[1]))
+    members = plan.trace.members.transpose(0, 2, 1, 3)[:, :kept]
+    shape = np.array([plan.trace.size, horizon, kept, members.shape[3]], np.int64)
     bits = np.zeros(count, np.int64)
     for k, name in enumerate(BITS):
         bits |= getattr(claims, name).astype(np.int64) << k
@@ -126,17 +112,17 @@ def panel_batch(
     hold = panel.outcome == Outcome.HOLD.value
     cause = [c.value for c in panel.cause]
     gone = Reason.FALLBACK_INFEASIBLE.value
-    members = plan.trace.members.transpose(0, 2, 1, 3)[:, :kept]
     rivals = [e.lower_reward, e.lower_uncertainty, e.upper, e.reward_lower, e.reward_upper]
     out_i = plan.outputs.out_i
     numbers: dict[str, NDArray[Any]] = {
         "action": normal(panel.action),
         "fallback": normal(np.stack([panel.fallback, panel.fallback_cost], axis=1)),
-        "shape": np.tile(np.array([plan.trace.size, hashed.horizon, kept, members.shape[3]], np.int64), (count, 1)),
+        "shape": np.tile(shape, (count, 1)),
         "state": normal(inputs.states),
-        "params": normal(np.broadcast_to(inputs.params, (count, inputs.params.shape[1]))),
-        "actions": normal(np.broadcast_to(inputs.actions, (count, inputs.actions.shape[1]))),
-        "weights": normal(weights),
+        "params": normal(every_row(inputs.params, count)),
+        "actions": normal(every_row(inputs.actions, count)),
+        "members": normal(members.reshape(count, -1)),
+        "weights": normal(every_row(_weights(plan.trace), count)),
         "claims": normal(np.stack([getattr(claims, n) for n in CLAIMS], axis=1)),
         "bits": bits,
         "rivals": normal(np.stack(rivals, axis=2).reshape(count, -1)),
@@ -160,12 +146,11 @@ def panel_batch(
         "outcome": panel.outcome.tolist(),
         "reason": [gone if h else c for h, c in zip(hold.tolist(), cause, strict=True)],
         "cause": cause,
-        "meta": hashed.metas,
+        "meta": _metas(plan.trace),
         "detail": [panel.doubts.get(w, "") for w in range(count)] if panel.doubts else [""] * count,
         "source": [""] * count if sources is None else list(sources),
     }
-    binaries = {"trace": hashed.hashes, "rest": [x.tobytes() for x in rest]}
-    return Batch(texts, binaries, numbers, normal(members.reshape(count, -1)))
+    return Batch(texts, numbers)
 
 
 def refusal_batch(decision: Decision, series: str, where: str, detail: str) -> Batch:
@@ -174,11 +159,9 @@ def refusal_batch(decision: Decision, series: str, where: str, detail: str) -> B
     if known is None:
         raise RecordError(f"series {series!r}: not a refusal")
     task, state, params = known.task, known.state, task_params(known.task, known.params)
-    numbers: dict[str, NDArray[Any]] = {}
-    for name, kind in COLUMNS.items():
-        if kind.endswith("[]"):
-            numbers[name] = np.zeros((1, 0), np.float64 if kind == "f8[]" else np.int64)
-    numbers["paths"] = np.zeros((1, 0), np.int16)
+    numbers: dict[str, NDArray[Any]] = {
+        name: np.zeros((1, 0), kind.removesuffix("[]")) for name, kind in NUMBERS.items() if kind.endswith("[]")
+    }
     lengths: Sequence[int] = ()
     if state is not None:
         layout = task.layout(state)
@@ -200,7 +183,7 @@ def refusal_batch(decision: Decision, series: str, where: str, detail: str) -> B
         "detail": [detail],
         "source": [""],
     }
-    return Batch(texts, {"trace": [b""], "rest": [b""]}, numbers, np.zeros((1, 0)))
+    return Batch(texts, numbers)
 
 
 def task_params(task: Task, params: Any) -> list[float]:

@@ -1,16 +1,16 @@
-"""A segment on disk, beside the log: `LOG.d/RUN/` with shared.json, part-NNNNNN.parquet and manifest.json.
+"""A segment on disk, beside the log: `LOG.d/RUN/` with shared.json and its parts, `part-*.parquet`.
 
 Every file is written under another name, synced and renamed; equal rows give equal bytes. A run is closed by one entry
-of kind `segment` in the log's chain, which names root, parts and shared.json.
+of kind `segment` in the log's chain. It names shared.json and every part by SHA-256, and the root of the tree
+(`records.merkle`) over the digests of the part's rows, so that one row can be proved without the others.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,25 +18,26 @@ from ucsearch.errors import RecordError
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.entries import Request
 from ucsearch.records.files import whole_file
-from ucsearch.scale.segments.merkle import SeriesTree
-from ucsearch.scale.segments.rows import COLUMNS, DIGEST, MEMBERS, Batch, arrow_schema, batch_of, digests_of, table_of
+from ucsearch.records.merkle import root_of
+from ucsearch.scale.segments.rows import DIGEST, NUMBERS, Batch, arrow_schema, batches_of, digests_of, table_of
 from ucsearch.scale.segments.shared import SCHEMA, Shared, worker
 
 __all__ = [
     "DIGEST",
-    "LEAVES",
-    "MANIFEST",
     "SHARED",
     "Part",
     "Place",
     "Sealed",
+    "check_worker",
+    "checked_part",
+    "each_part",
     "encode_part",
     "find_row",
     "folder_of",
-    "manifest_of",
     "part_name",
+    "part_names",
     "read_part",
-    "rows_of_part",
+    "rows_root",
     "run_name",
     "seal_folder",
     "segment_record",
@@ -44,9 +45,9 @@ __all__ = [
     "write_shared",
 ]
 
-SHARED, MANIFEST, LEAVES = "shared.json", "manifest.json", "leaves.bin"
+SHARED = "shared.json"
 PART = re.compile(r"part-[0-9a-f]{6,64}\.parquet")
-_SHARED_KEY, _WORKER_KEY, _ROWS_KEY = b"ucsearch.shared", b"ucsearch.worker", b"ucsearch.rows"
+_SHARED_KEY, _WORKER_KEY, _ROOT_KEY = b"ucsearch.shared", b"ucsearch.worker", b"ucsearch.root"
 _ROW_GROUP = 1 << 20
 _DIGEST_BYTES = 32
 _FREE_BYTES, _MOST_BLOWN_UP = 64 << 20, 200  # a part is a third to a tenth of what it holds
@@ -58,6 +59,7 @@ class Part(NamedTuple):
     name: str
     sha256: str
     rows: int
+    root: str  # of the tree over its rows' digests
 
 
 @dataclass(frozen=True)
@@ -65,30 +67,23 @@ class Sealed:
     """What the chain's entry says of a run."""
 
     run: str
-    count: int
-    root: str
+    count: int  # rows
     shared: str  # SHA-256 of shared.json
     parts: tuple[Part, ...]
 
     def content(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "count": self.count,
-            "root": self.root,
-            "shared": self.shared,
-            "parts": [[p.name, p.sha256, p.rows] for p in self.parts],
-        }
+        return {"run": self.run, "count": self.count, "shared": self.shared, "parts": [p._asdict() for p in self.parts]}
 
     @classmethod
     def read(cls, content: Mapping[str, Any], where: str) -> Sealed:
         try:
-            parts = tuple(Part(str(n), str(s), int(r)) for n, s, r in content["parts"])
-            made = cls(str(content["run"]), int(content["count"]), str(content["root"]), str(content["shared"]), parts)
+            parts = tuple(Part(**part) for part in content["parts"])
+            sealed = cls(str(content["run"]), int(content["count"]), str(content["shared"]), parts)
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"{where}: not what a segment says of itself ({error!r})") from error
-        if not re.fullmatch("[0-9a-f]{64}", made.run) or not all(PART.fullmatch(p.name) for p in parts):
+        if not re.fullmatch("[0-9a-f]{64}", sealed.run) or not all(PART.fullmatch(p.name) for p in parts):
             raise RecordError(f"{where}: names that no segment has")
-        return made
+        return sealed
 
 
 def folder_of(log: Path, run: str) -> Path:
@@ -105,6 +100,10 @@ def part_name(number: int) -> str:
     return f"part-{number:06d}.parquet"
 
 
+def part_names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if PART.fullmatch(p.name))
+
+
 def write_shared(folder: Path, shared: Shared) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / SHARED
@@ -114,56 +113,70 @@ def write_shared(folder: Path, shared: Shared) -> None:
         file.write(shared.body)
 
 
+# -------------------------------------------------------------------- writing
+
+
 def encode_part(batches: Sequence[Batch], shared: Shared, order: Sequence[str] | None = None) -> Any:
     """One Arrow table of all rows, in the order of `order` (series) where it is given."""
     import pyarrow as pa
 
-    tables = [table_of(batch, digests_of(batch, shared.sha)) for batch in batches]
+    tables = [table_of(batch, digests_of(batch, shared.hex)) for batch in batches]
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     if order is not None and len(tables) > 1:
-        place = {name: i for i, name in enumerate(order)}
-        seen = [place[name] for name in table.column("series").to_pylist()]
-        back = sorted(range(len(seen)), key=seen.__getitem__)
-        table = table.take(pa.array(back))
+        place = {name: i for i, name in enumerate(table.column("series").to_pylist())}
+        table = table.take(pa.array([place[name] for name in order if name in place]))
     return table.combine_chunks()
 
 
-def write_part(path: Path, table: Any, shared: Shared) -> str:
-    """Write the rows; durable when this returns their file's SHA-256."""
+def rows_root(table: Any) -> str:
+    """The root of the tree over the rows' digests."""
+    return root_of(table.column(DIGEST).to_pylist()).hex()
+
+
+def write_part(path: Path, table: Any, shared: Shared) -> None:
+    """Write the rows; durable when this returns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = _rows_mark(table.column(DIGEST).to_pylist())
-    marks = {_SHARED_KEY: shared.sha.hex().encode(), _WORKER_KEY: canonical(worker()), _ROWS_KEY: rows.encode()}
-    made = table.replace_schema_metadata(marks)
-    split = [n for n, k in COLUMNS.items() if k.startswith("f8")] + list(MEMBERS)
-    plain = [*(f"{n}.list.element" if n in MEMBERS or COLUMNS[n].endswith("[]") else n for n in split)]
-    dictionary = ["task", "outcome", "reason", "cause", "meta", "source", "detail"]
+    marks = {_SHARED_KEY: shared.hex, _WORKER_KEY: canonical(worker()), _ROOT_KEY: rows_root(table)}
+    floats = [f"{n}.list.element" if k.endswith("[]") else n for n, k in NUMBERS.items() if k.startswith("f8")]
     buffer = pa.BufferOutputStream()
     pq.write_table(
-        made, buffer, compression="zstd", compression_level=1, use_dictionary=dictionary,
-        use_byte_stream_split=plain, row_group_size=_ROW_GROUP, write_statistics=["series"], store_schema=True,
+        table.replace_schema_metadata(marks), buffer, compression="zstd", compression_level=1,
+        use_dictionary=["task", "outcome", "reason", "cause", "meta", "source", "detail"],
+        use_byte_stream_split=floats, row_group_size=_ROW_GROUP, write_statistics=["series"], store_schema=True,
     )  # fmt: skip
-    data = buffer.getvalue()
     with whole_file(path) as file:
-        file.write(data)
-    return hashlib.sha256(data).hexdigest()
+        file.write(buffer.getvalue())
+
+
+# -------------------------------------------------------------------- reading
 
 
 class ReadPart(NamedTuple):
     """A part's rows and what it says of itself."""
 
+    name: str
     table: Any
-    shared: str
-    worker: dict[str, str]
+    marks: dict[bytes, bytes]
     sha256: str
-    schema: Any  # of all its columns
-    rows: str  # what its writer said of them, see `_rows_mark`
 
+    @property
+    def part(self) -> Part:
+        """What the chain says of this file."""
+        return Part(self.name, self.sha256, self.table.num_rows, rows_root(self.table))
 
-def _rows_mark(digests: Sequence[bytes]) -> str:
-    """How many rows there are, and a SHA-256 of all their digests: rows that went missing before a seal are missed."""
-    return f"{len(digests)} {hashlib.sha256(b''.join(digests)).hexdigest()}"
+    def batches(self) -> list[tuple[Any, Batch]]:
+        """The rows by shape, with their places."""
+        try:
+            return batches_of(self.table)
+        except RecordError as error:
+            raise RecordError(f"{self.name}, {error}") from error
+
+    def row(self, place: int, text: str) -> RecordError:
+        """What is wrong with a row, in words that name it."""
+        series = self.table.column("series")[place].as_py()
+        return RecordError(f"{self.name}, row {place + 1}, series {series!r}: {text}")
 
 
 def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
@@ -176,13 +189,10 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
         with pa.memory_map(str(path)) as source:
             data = source.read_buffer()
             file = pq.ParquetFile(pa.BufferReader(data))
-            marks = file.schema_arrow.metadata or {}
             held = file.schema_arrow
             for field in arrow_schema():
-                if field.name not in held.names:
-                    raise RecordError(f"{path.name}, column {field.name}: missing")
-                if held.names.count(field.name) > 1:
-                    raise RecordError(f"{path.name}, column {field.name}: there twice, expected it once")
+                if (count := held.names.count(field.name)) != 1:
+                    raise RecordError(f"{path.name}, column {field.name}: {'missing' if not count else 'there twice'}")
                 if (seen := held.field(field.name).type) != field.type:
                     raise RecordError(f"{path.name}, column {field.name}: saw {seen}, expected {field.type}")
             _fits(path.name, file.metadata, len(data))
@@ -190,12 +200,35 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
             table = file.read(columns=None if columns is None else list(columns))
     except (OSError, pa.ArrowException) as error:
         raise RecordError(f"{path.name}: cannot be read as a part ({' '.join(str(error).split())[:200]})") from error
+    return ReadPart(path.name, table, held.metadata or {}, sha)
+
+
+def checked_part(path: Path, shared: Shared) -> ReadPart:
+    """A part of this run, made by its settings on a worker like the one that planned it, each row of which gives its
+    digest and its root; `RecordError` names the file, and the row, that is wrong."""
+    found = read_part(path)
+    check_worker(found, shared)
+    for places, batch in found.batches():
+        stored = found.table.column(DIGEST).take(places).to_pylist()
+        for place, seen, expected in zip(places.tolist(), stored, digests_of(batch, shared.hex), strict=True):
+            if seen != expected:
+                raise found.row(place, "its columns do not give its digest")
+    return found
+
+
+def check_worker(found: ReadPart, shared: Shared) -> None:
+    """Whether a part was made by this run's settings on a worker like the one that planned it."""
     try:
-        said = loads(marks.get(_WORKER_KEY, b"{}"))
+        said = loads(found.marks.get(_WORKER_KEY, b"{}"))
     except RecordError:
         said = {}
-    shared, rows = (marks.get(key, b"").decode("ascii", "replace") for key in (_SHARED_KEY, _ROWS_KEY))
-    return ReadPart(table, shared, said if isinstance(said, dict) else {}, sha, held, rows)
+    said = said if isinstance(said, dict) else {}
+    for key, wanted in shared.worker.items():
+        if (seen := said.get(key)) != wanted:
+            raise RecordError(f"{found.name}, worker: {key} is {seen!r}, expected {wanted!r} as where the run began")
+    settings = found.marks.get(_SHARED_KEY, b"").decode("ascii", "replace")
+    if settings != shared.hex:
+        raise RecordError(f"{found.name}, settings: digest {settings[:12]!r}, expected {shared.hex[:12]!r}")
 
 
 def _regular(path: Path) -> None:
@@ -214,26 +247,12 @@ def _fits(name: str, said: Any, size: int) -> None:
         raise RecordError(f"{name}: saw {size} bytes for {whole} of rows, more than any part has")
 
 
-def rows_of_part(path: Path) -> tuple[ReadPart, list[tuple[Any, Batch]]]:
-    """The part's rows by shape; what is wrong with a column is said with the part's name."""
-    found = read_part(path)
-    return found, _batches(path.name, found)
-
-
-def _batches(name: str, found: ReadPart) -> list[tuple[Any, Batch]]:
-    try:
-        return batch_of(found.table)
-    except RecordError as error:
-        raise RecordError(f"{name}, {error}") from error
-
-
-def part_names(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir() if PART.fullmatch(p.name))
+# -------------------------------------------------------------------- sealing
 
 
 def seal_folder(folder: Path, run: str, expected: Sequence[str] | None = None, before: Sealed | None = None) -> Sealed:
-    """Check that all parts are there and belong together, and write the manifest. Nothing is written if not, or if they
-    are others than those that the log says were sealed `before`."""
+    """Check that all parts are there, as they were written, and belong together; returns what the log is to say of
+    them. Parts that are others than those that were sealed `before` are refused."""
     shared = Shared.read(folder / SHARED)
     names = part_names(folder)
     if expected is not None:
@@ -243,73 +262,29 @@ def seal_folder(folder: Path, run: str, expected: Sequence[str] | None = None, b
             raise RecordError(f"{extra[0]}: not one of this run's parts")
     if not names:
         raise RecordError(f"{folder}: no parts")
-    parts, tree = _collect(folder, names, shared)
-    sealed = Sealed(run, tree.count, tree.root.hex(), shared.sha.hex(), tuple(parts))
+    parts = []
+    for found in each_part(folder, names, shared):
+        part = found.part
+        if found.marks.get(_ROOT_KEY, b"").decode("ascii", "replace") != part.root:
+            raise RecordError(f"{part.name}: its rows are not those that were written there; run it again")
+        parts.append(part)
+    sealed = Sealed(run, sum(part.rows for part in parts), shared.hex, tuple(parts))
     if before is not None and sealed != before:
         changed = [part.name for part in parts if part not in before.parts] or [SHARED]
         raise RecordError(f"{changed[0]}: not as it was sealed; the log has another entry of this run")
-    with whole_file(folder / LEAVES) as file:  # so that a proof need not read all parts
-        for leaves in tree.leaves:
-            file.write(b"".join(leaves))
-    with whole_file(folder / MANIFEST) as file:
-        file.write(manifest_of(sealed, tree))
     return sealed
 
 
-def manifest_of(sealed: Sealed, tree: SeriesTree) -> bytes:
-    """What was sealed, and the buckets of its tree."""
-    tiles = {"tops": [t.hex() for t in tree.tops], "sizes": [len(leaves) for leaves in tree.leaves]}
-    return canonical({"schema": SCHEMA, **sealed.content(), **tiles})
-
-
-def _collect(folder: Path, names: Sequence[str], shared: Shared) -> tuple[list[Part], SeriesTree]:
-    parts: list[Part] = []
-    series: list[str] = []
-    digests: list[bytes] = []
+def each_part(folder: Path, names: Sequence[str], shared: Shared) -> Iterator[ReadPart]:
+    """These parts, checked; a series that comes twice is refused."""
     owner: dict[str, str] = {}
     for name in names:
-        found = read_part(folder / name)
-        check_part(name, found, shared)
-        _check_columns(name, found)
-        own = found.table.column("series").to_pylist()
-        for one in own:
-            if owner.setdefault(one, name) != name:
-                raise RecordError(f"{name}, column series: {one!r} is in {owner[one]} too, expected it once")
-        if len(set(own)) != len(own):
-            twice = next(x for i, x in enumerate(own) if x in own[:i])
-            raise RecordError(f"{name}, column series: {twice!r} twice, expected it once")
-        made = found.table.column(DIGEST).to_pylist()
-        if found.rows != _rows_mark(made):
-            written = found.rows.partition(" ")[0][:20] or "unknown number"
-            raise RecordError(f"{name}: {len(made)} rows are not the {written} that were written there; run it again")
-        for places, batch in _batches(name, found):
-            for at, digest in zip(places.tolist(), digests_of(batch, shared.sha), strict=True):
-                if digest != made[at]:
-                    raise RecordError(f"{name}, series {own[at]!r}: its columns do not give its digest; run it again")
-        series += own
-        digests += made
-        parts.append(Part(name, found.sha256, len(own)))
-    return parts, SeriesTree(series, digests)
-
-
-def _check_columns(name: str, found: ReadPart) -> None:
-    """Whether a part that is about to be sealed has the columns that its worker wrote, and no others."""
-    for seen, wanted in zip_longest(found.schema, arrow_schema()):
-        if wanted is None or seen is None or seen.name != wanted.name:
-            told = "no column" if wanted is None else f"column {wanted.name}"
-            raise RecordError(f"{name}, column {seen.name if seen is not None else wanted.name}: expected {told} there")
-        if seen.nullable and not wanted.nullable:
-            raise RecordError(f"{name}, column {seen.name}: may have empty cells, expected a value in every row")
-
-
-def check_part(name: str, found: ReadPart, shared: Shared) -> None:
-    """Whether a part was made by this run's settings on a worker like the one that planned it."""
-    said = found.worker
-    for key, wanted in shared.worker.items():
-        if said.get(key) != wanted:
-            raise RecordError(f"{name}, worker: {key} is {said.get(key)!r}, expected {wanted!r} as where the run began")
-    if found.shared != shared.sha.hex():
-        raise RecordError(f"{name}, settings: digest {found.shared[:12]!r}, expected {shared.sha.hex()[:12]!r}")
+        found = checked_part(folder / name, shared)
+        for place, series in enumerate(found.table.column("series").to_pylist()):
+            if series in owner:
+                raise found.row(place, f"the series is in {owner[series]} too")
+            owner[series] = name
+        yield found
 
 
 def segment_record(sealed: Sealed, by: str = "ucsearch decide", request: Request | None = None) -> dict[str, Any]:
@@ -317,6 +292,9 @@ def segment_record(sealed: Sealed, by: str = "ucsearch decide", request: Request
     asked = {} if request is None else {"request": request.content()}
     versions = {name: worker()[name] for name in ("ucsearch", "python", "numpy")}
     return {"schema": SCHEMA, "kind": "segment", "by": by, "versions": versions, **sealed.content(), **asked}
+
+
+# -------------------------------------------------------------------- one row
 
 
 class Place(NamedTuple):
@@ -333,17 +311,15 @@ def find_row(folder: Path, series: str = "", digest: str = "") -> Place | None:
     for name in part_names(folder):
         if series and not _may_hold(folder / name, series):
             continue
-        found = read_part(folder / name, ["series", DIGEST])
-        names = found.table.column("series").to_pylist()
-        digests = found.table.column(DIGEST).to_pylist()
-        hits = [i for i, n in enumerate(names) if n == series] if series else [
-            i for i, d in enumerate(digests) if d.hex().startswith(digest)
-        ]  # fmt: skip
-        if hits:
-            for places, batch in rows_of_part(folder / name)[1]:
-                at = [k for k, place in enumerate(places.tolist()) if place == hits[0]]
-                if at:
-                    return Place(name, batch, at[0], digests[hits[0]])
+        found = read_part(folder / name, ["series", DIGEST]).table
+        digests = found.column(DIGEST).to_pylist()
+        names = found.column("series").to_pylist() if series else [d.hex()[: len(digest)] for d in digests]
+        if (series or digest) not in names:
+            continue
+        wanted = names.index(series or digest)
+        for places, batch in read_part(folder / name).batches():
+            if wanted in places:
+                return Place(name, batch, places.tolist().index(wanted), digests[wanted])
     return None
 
 

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 from ucsearch.errors import RecordError
-from ucsearch.records.canonical import canonical, loads
+from ucsearch.records.canonical import canonical
 from ucsearch.records.chain import GENESIS, entry_digest, next_head
 from ucsearch.records.entries import Row
 from ucsearch.records.export import jsonl_line
-from ucsearch.records.files import read_whole, regular_file, whole_file
+from ucsearch.records.files import whole_file
+from ucsearch.records.merkle import climb, leaf_hash, path_from
 from ucsearch.records.reader import AuditReader
 from ucsearch.scale.segments.audit import segments_of
-from ucsearch.scale.segments.files import (
-    LEAVES,
-    MANIFEST,
-    SHARED,
-    Place,
-    Sealed,
-    find_row,
-    folder_of,
-    part_names,
-    rows_of_part,
-)
-from ucsearch.scale.segments.merkle import bucket_of, path_among, root_by
+from ucsearch.scale.segments.files import DIGEST, SHARED, Place, Sealed, find_row, folder_of, part_names, read_part
 from ucsearch.scale.segments.rebuild import rebuilt, record_of
-from ucsearch.scale.segments.rows import row_values
+from ucsearch.scale.segments.rows import digests_of, row_texts
 from ucsearch.scale.segments.shared import Shared
 from ucsearch.task import Task
 
-__all__ = ["SegmentReader", "export_records", "plain_row", "proof_of", "row_proof"]
+__all__ = ["SegmentReader", "export_records", "proof_of", "row_proof"]
 
 
 class SegmentReader(AuditReader):
@@ -103,45 +94,19 @@ class SegmentReader(AuditReader):
         return Sealed.read(super().get(row.seq).record, f"entry {row.seq}")
 
 
-def plain_row(place: Place) -> dict[str, Any]:
-    """The columns of a row as JSON holds them: NaN is null, the unbounded are texts."""
-
-    def told(value: Any) -> Any:
-        if isinstance(value, list):
-            return [told(x) for x in value]
-        if isinstance(value, float):
-            return None if value != value else value if abs(value) < float("inf") else str(value)
-        return value
-
-    return {name: told(value) for name, value in row_values(place.batch, place.row).items()}
-
-
 def row_proof(folder: Path, sealed: Sealed, series: str) -> dict[str, Any]:
-    """A row and its path to the segment's root; only the row's part and one bucket of leaves are read."""
-    from hashlib import sha256
-
+    """A row, and the path from its digest to the root of its part, which the entry of its segment names."""
     place = find_row(folder, series)
     if place is None:
         raise RecordError(f"series {series!r}: not in this segment")
-    try:
-        manifest = loads(read_whole(folder / MANIFEST))
-        sizes, tops = list(manifest["sizes"]), [bytes.fromhex(t) for t in manifest["tops"]]
-        bucket = bucket_of(series, (len(tops) - 1).bit_length())
-        with regular_file(folder / LEAVES) as file:
-            if 32 * sum(map(abs, sizes)) != file.seek(0, 2):
-                raise ValueError("buckets of other sizes than the leaves'")
-            file.seek(32 * sum(sizes[:bucket]))
-            data = file.read(32 * sizes[bucket])
-    except (OSError, KeyError, TypeError, ValueError, IndexError, RecordError) as error:
-        raise RecordError(f"{folder}: no usable manifest and leaves ({error!r})") from error
-    leaves = [data[i : i + 32] for i in range(0, len(data), 32)]
-    leaf = sha256(b"\x00" + place.digest).digest()
-    if leaf not in leaves:
+    digests = read_part(folder / place.part, [DIGEST]).table.column(DIGEST).to_pylist()
+    path = path_from(digests, digests.index(place.digest))
+    row = next(islice(row_texts(place.batch), place.row, None))
+    sealed_root = next((part.root for part in sealed.parts if part.name == place.part), "")
+    digest = digests_of(place.batch, sealed.shared)[place.row]
+    if climb(digest, path).hex() != sealed_root:
         raise RecordError(f"{place.part}, series {series!r}: not the row that was sealed; verify the log")
-    path = [*path_among(leaves, leaves.index(leaf)), *path_among(tops, bucket)]
-    if root_by(leaf, path).hex() != sealed.root:
-        raise RecordError(f"{MANIFEST}: was edited; its buckets do not lead to the root that was sealed")
-    return {"row": plain_row(place), "path": [list(step) for step in path]}
+    return {"part": place.part, "row": row, "path": [list(step) for step in path]}
 
 
 def proof_of(reader: SegmentReader, series: str, size: int | None = None) -> dict[str, Any]:
@@ -152,7 +117,7 @@ def proof_of(reader: SegmentReader, series: str, size: int | None = None) -> dic
         if row.seq > count or find_row(folder, series) is None:
             continue
         heads = [r.head for r in reader.rows(1, count)]
-        path = path_among([_leaf(h) for h in heads], row.seq - 1)
+        path = path_from([leaf_hash(bytes.fromhex(head)) for head in heads], row.seq - 1)
         entry = {
             "seq": row.seq,
             "record": row.body.decode("utf-8"),
@@ -163,12 +128,6 @@ def proof_of(reader: SegmentReader, series: str, size: int | None = None) -> dic
         }
         return {"schema": "ucsearch.proof/1", "series": series, **row_proof(folder, sealed, series), "entry": entry}
     raise RecordError(f"{reader.path}: no segment has a series {series!r}")
-
-
-def _leaf(head: str) -> bytes:
-    from hashlib import sha256
-
-    return sha256(b"\x00" + bytes.fromhex(head)).digest()
 
 
 def export_records(
@@ -197,7 +156,7 @@ def _records(
         folder = folder_of(reader.file_of(row), sealed.run)
         shared = Shared.read(folder / SHARED)
         for name in part_names(folder):
-            for _, batch in rows_of_part(folder / name)[1]:
+            for _, batch in read_part(folder / name).batches():
                 names = batch.texts["series"]
                 rows = [i for i, n in enumerate(names) if not wanted or n in wanted]
                 for one in rebuilt(batch, shared, rows, engine=engine, tasks=tasks):

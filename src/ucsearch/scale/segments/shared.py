@@ -81,6 +81,10 @@ class Shared:
     def sha(self) -> bytes:
         return hashlib.sha256(self.body).digest()
 
+    @property
+    def hex(self) -> str:
+        return self.sha.hex()
+
     @classmethod
     def read(cls, path: Path) -> Shared:
         """What was written; a file of another schema or form is refused."""
