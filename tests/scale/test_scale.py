@@ -168,6 +168,22 @@ def test_a_worker_that_differs_is_refused_by_name(monkeypatch: pytest.MonkeyPatc
         Job.of((TOML + '[forecast]\nrecalibrate = "paths"\nseason = 7\n').encode())
 
 
+def test_actions_that_are_tuples_are_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "pairs.py").write_text(
+        "from typing import NamedTuple\n"
+        "import ucsearch as uc\n"
+        "class S(NamedTuple):\n"
+        "    stock: float\n"
+        "PAIRS = uc.Task(name='pairs', actions=[(0.0, 0.0), (1.0, 2.0)], state=S, fallback=lambda s, p: (0.0, 0.0),\n"
+        "    feasible=lambda s, a, p: True, step=lambda s, a, y, p: S(s.stock + a[0] + a[1] - y),\n"
+        "    reward=lambda s, a, y, p: -a[0])\n"
+    )
+    text = "[task]\nname = 'own'\nobject = 'pairs.py:PAIRS'\n[policy]\nname = 'exact'\ndepth = 2\n"
+    (tmp_path / "job.toml").write_text(text)
+    with pytest.raises(InputError, match=r"job\.toml: task: saw actions that are tuples"):
+        Job.read(tmp_path / "job.toml")
+
+
 def test_closed_loop_rows_depend_on_no_batch() -> None:
     """The lattice of a series, which is part of its trace's meta, is its own."""
     closed = Job.of(TOML.replace("risk = 0.25\n", 'mode = "closed"\n').encode())

@@ -13,7 +13,7 @@ from typing import Any
 from ucsearch.certificate.api import warm
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.decide.dates import Age
-from ucsearch.planner.decide.segments import can_be_rows, shared_of
+from ucsearch.planner.decide.segments import shared_of, why_no_rows
 from ucsearch.planner.decide.states import Kinds, StateFile, state_columns
 from ucsearch.planner.files.table import open_table
 from ucsearch.planner.settings import Settings, parse_settings
@@ -46,12 +46,8 @@ class Job:
     def of(cls, toml: bytes, now: datetime | None = None, name: str = "settings") -> Job:
         """As `read`, from the bytes of a settings file; `name` is what messages call it."""
         settings = parse_settings(toml, name)
-        if not can_be_rows(settings):
-            raise InputError(
-                f"{name}: policy.mode",
-                repr(settings.policy.mode),
-                "mode 'mean', 'members' or 'closed': rows of a segment",
-            )
+        if wrong := why_no_rows(settings):
+            raise InputError(f"{name}: {wrong[0]}", *wrong[1:])
         if settings.recalibration.active:
             raise InputError(f"{name}: forecast.recalibrate", "recalibration", "'off': recalibrate before the job")
         if settings.gate.max_trace_age_s is not None and now is None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ucsearch.planner.decide.inputs import Work
     from ucsearch.planner.decide.job import Chunk
 
-__all__ = ["Segment", "batches_of", "is_segmented", "resolve_reach", "shared_of"]
+__all__ = ["Segment", "batches_of", "is_segmented", "resolve_reach", "shared_of", "why_no_rows"]
 
 
 def is_segmented(plan: Work) -> bool:
@@ -48,11 +48,16 @@ def is_segmented(plan: Work) -> bool:
     known = plan.fixes is None or settings.log.keep != "reference"
     # A segment holds one policy for all of its rows.
     same = all(case.kind.policy == settings.policy for case in plan.states.cases.values())
-    return can_be_rows(settings) and known and same and plan.standing is None
+    return why_no_rows(settings) is None and known and same and plan.standing is None
 
 
-def can_be_rows(settings: Settings) -> bool:
-    return settings.policy.mode != "scores"
+def why_no_rows(settings: Settings) -> tuple[str, str, str] | None:
+    """Which setting keeps decisions from being rows of a segment: field, seen, expected; None where none does."""
+    if settings.policy.mode == "scores":
+        return "policy.mode", "'scores'", "mode 'mean', 'members' or 'closed': rows of a segment"
+    if settings.task.task().width:
+        return "task", "actions that are tuples", "actions that are numbers: rows of a segment"
+    return None
 
 
 def resolve_reach(task: Task, policy: Any, horizon: int) -> int:
