@@ -20,6 +20,7 @@ from ucsearch.forecast import Auto, UnbiasedRidge
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.calibration import crps_ensemble
 from ucsearch.lab.data import load_m4, load_m5
+from ucsearch.lab.data.records import Series
 
 Floats = NDArray[np.float64]
 ORIGINS, STEPS, PATHS = 42, 7, 30
@@ -34,16 +35,26 @@ def samples(seed: int, count: int, m5: bool, m4: bool) -> Iterator[tuple[str, in
         rng = np.random.default_rng([seed, WORLDS.index(world)])
         yield world, 7, [demand(world, rng) for _ in range(count)]
     for store in STORES if m5 else ():
-        sold = [s.y[-320:] for s in load_m5(stores=(store,)).series if s.y[-320:].mean() >= 0.3]
-        yield f"M5, {store}", 7, _drawn(sold, count, seed)
+        sold = _m5_items(store)
+        yield f"M5, {store}", 7, [np.asarray(sold[i].y[-320:], np.float64) for i in _places(len(sold), count, seed)]
     for group in SEASONS if m4 else ():
         long = [s.y[-LENGTHS[group] :] for s in load_m4(group).series if len(s.y) >= LENGTHS[group]]
-        yield f"M4, {group}", SEASONS[group], _drawn(long, count, seed)
+        yield f"M4, {group}", SEASONS[group], [np.asarray(long[i], np.float64) for i in _places(len(long), count, seed)]
 
 
-def _drawn(found: list[Floats], count: int, seed: int) -> list[Floats]:
-    places = np.random.default_rng(seed).choice(len(found), min(count, len(found)), replace=False)
-    return [np.asarray(found[i], np.float64) for i in np.sort(places)]
+def m5_names(seed: int, count: int) -> set[str]:
+    """Items of M5 that are drawn so."""
+    found = {store: _m5_items(store) for store in STORES}
+    return {items[i].id for items in found.values() for i in _places(len(items), count, seed)}
+
+
+def _m5_items(store: str) -> list[Series]:
+    return [s for s in load_m5(stores=(store,)).series if s.y[-320:].mean() >= 0.3]
+
+
+def _places(size: int, count: int, seed: int) -> list[int]:
+    chosen = np.random.default_rng(seed).choice(size, min(count, size), replace=False)
+    return [int(i) for i in np.sort(chosen)]
 
 
 def scores(model: Forecaster, y: Floats, season: int) -> Floats:
