@@ -33,6 +33,7 @@ from ucsearch.errors import InputError, TaskError
 from ucsearch.formatting import action_figure, offered_words
 from ucsearch.instead import Fill, fill_of
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type, with_one_zero
+from ucsearch.packing import is_packable, pack, packed, unpack
 from ucsearch.rules.identity import Identity, identity_of, text_of
 
 if TYPE_CHECKING:  # a bare `Task` is one of any state and any parameters
@@ -217,8 +218,9 @@ class Task(Generic[State, Params]):
     counted: bool = False  # actions count pieces: where those offered and the state are whole, others are too
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which no action can be, whoever asks: full power
     config: Any = None  # the record of parameters that it was made from, which knows its words and units
-    action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only; of tuples their places
+    action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only; of tuples what stands for them
     width: int = field(init=False, repr=False)  # numbers of an action that is a tuple; 0: it is one number
+    packs: bool = field(init=False, repr=False)  # tuples of whole numbers, packed; other tuples stand at their places
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values
 
     if TYPE_CHECKING:  # what rules look like; the fields themselves are called with one argument more or less
@@ -264,12 +266,14 @@ class Task(Generic[State, Params]):
         if self.outcome is not None and not is_named_tuple_type(self.outcome):
             raise InputError("task.outcome", repr(self.outcome), "a NamedTuple class or None")
         values, width = _grid(self.actions)
-        numbers = np.arange(len(values), dtype=np.float64) if width else np.array(values)
+        packs = bool(width) and is_packable(np.array(values))
+        numbers = packed(np.array(values)) if packs else np.arange(len(values)) * 1.0 if width else np.array(values)
         numbers.flags.writeable = False
         object.__setattr__(self, "limits", _limits(self.limits, np.sort(np.array(values), axis=None)))
         object.__setattr__(self, "action_array", numbers)
         object.__setattr__(self, "actions", values)
         object.__setattr__(self, "width", width)
+        object.__setattr__(self, "packs", packs)
         if self.label_of is not None and not callable(self.label_of):
             raise InputError("task.label_of", repr(self.label_of), "a function of an action's value, or None")
         object.__setattr__(self, "labels", self._labels())
@@ -369,13 +373,18 @@ class Task(Generic[State, Params]):
         return f"Task({self.name!r}, version {self.version!r}: {', '.join(more)})"
 
     def action_of(self, number: float) -> Any:
-        """What a number of `action_array` stands for: itself, or with tuples the action at that place; NaN for NaN."""
-        return self.actions[int(number)] if self.width and number == number else number
+        """What a number in arrays stands for: itself, or with tuples the one that it packs, or the one at that place on
+        the grid; NaN for NaN."""
+        if not self.width or number != number:
+            return number
+        return unpack(number, self.width) if self.packs else self.actions[int(number)]
 
     def number_of(self, action: Any) -> float:
         """The number that stands for an action in arrays; NaN where it is none of the task's."""
         if not self.width:
             return float(action)
+        if self.packs:
+            return pack(action) if len(action) == self.width and is_packable(np.array(action)) else math.nan
         return float(self.actions.index(action)) if action in self.actions else math.nan
 
     def label(self, index: int, action: Any) -> str:

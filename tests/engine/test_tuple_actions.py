@@ -152,7 +152,7 @@ def test_policies_and_panels_hold_them():
     assert policy.table()["action"].to_list() == [list(decided.action)]
     panel = uc.decide_panel(TUPLES, [START, START], LAW, CASES["closed"][0], run=PLAIN)
     assert panel[1].action == decided.action
-    assert panel.action.tolist() == [float(GRID.index(decided.action))] * 2
+    assert [TUPLES.action_of(a) for a in panel.action.tolist()] == [decided.action] * 2
     assert panel.frame()["action"].to_list() == [list(decided.action)] * 2
 
 
@@ -183,6 +183,66 @@ def test_other_grids_are_refused(actions, words):
         dataclasses.replace(TUPLES, actions=actions, labels=())
 
 
-def test_windows_offer_the_grid_of_the_task():
-    with pytest.raises(InputError, match="actions"):
-        uc.decide(TUPLES, START, JOINT, uc.Exact(depth=1), actions=[1.0] * len(GRID))
+def own_grid(k):
+    return [(float(k * r), float(e + k)) for r in range(4) for e in range(3)]
+
+
+@pytest.mark.parametrize("engine", ["python", pytest.param("compiled", marks=pytest.mark.compiled)])
+@pytest.mark.parametrize("name", ["closed", "exact"])
+def test_every_window_may_offer_tuples_of_its_own(name, engine):
+    import dataclasses
+
+    policy, law = CASES[name]
+    grids = [own_grid(k) for k in (1, 2, 1)]
+    grids[2][3] = (math.nan, math.nan)
+    run = uc.Run(engine=engine)
+    panel = uc.decide_panel(TUPLES, [START] * 3, law, policy, actions=grids, run=run)
+    for w, grid in enumerate(grids):
+        there = [a for a in grid if a == a and a[0] == a[0]]
+        task = dataclasses.replace(TUPLES, actions=there, labels=())
+        alone = uc.decide(task, START, law, policy, run=PLAIN)
+        assert panel[w].certificate.plan.actions[:3] == tuple(grid[:3])
+        assert (panel[w].action, panel[w].outcome) == (alone.action, alone.outcome)
+        assert panel[w].certificate.plan.score == alone.certificate.plan.score
+        record, blobs = decision_record(panel[w])
+        assert record["task"]["actions"][:3] == [list(a) for a in grid[:3]]
+        assert verify_record(record, blobs, TUPLES).status == "valid"
+
+
+@pytest.mark.parametrize(
+    ("actions", "words"),
+    [
+        ([1.0] * len(GRID), "shape"), (GRID[:-1], "shape"), ([(a, b, 0.0) for a, b in GRID], "shape"),
+        ([(a, b + 0.5) for a, b in GRID], "whole numbers"), ([(a, -b) for a, b in GRID], "whole numbers"),
+        ([(1e8 + a, b) for a, b in GRID], "whole numbers"), (GRID[::-1], "ascending"),
+    ],
+)  # fmt: skip
+def test_other_tuples_of_a_window_are_refused(actions, words):
+    with pytest.raises(InputError, match=words):
+        uc.decide(TUPLES, START, JOINT, uc.Exact(depth=1), actions=actions)
+
+
+def test_tuples_that_are_not_whole_are_those_of_the_task():
+    import dataclasses
+
+    halves = [(0.5 * a, 0.5 * b) for a, b in GRID]
+    task = dataclasses.replace(TUPLES, actions=halves, labels=(), fallback=lambda s, p: (0.0, 0.5))
+    assert [task.action_of(task.number_of(a)) for a in halves] == halves
+    assert task.number_of((9.0, 9.0)) != task.number_of((9.0, 9.0))
+    decided = uc.decide(task, START, LAW, CASES["closed"][0], run=PLAIN)
+    assert decided.action in halves
+    with pytest.raises(InputError, match="expected nothing: windows may have tuples of their own where"):
+        uc.decide(task, START, JOINT, uc.Exact(depth=1), actions=halves)
+
+
+@pytest.mark.compiled
+def test_kernels_know_tuples_that_are_not_whole():
+    import dataclasses
+
+    task = dataclasses.replace(
+        TUPLES, actions=[(0.5 * a, 0.5 * b) for a, b in GRID], labels=(), fallback=lambda s, p: (0.0, 0.5)
+    )
+    policy, law = CASES["closed"]
+    decided = uc.decide(task, START, law, policy, run=COMPILED)
+    assert decided.certificate.plan.engine == "compiled"
+    assert shown(decided) == shown(uc.decide(task, START, law, policy, run=PLAIN))

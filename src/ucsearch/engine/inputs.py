@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.engine.arrays import Inputs, read_only
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type
+from ucsearch.packing import base_of, is_packable, packed
 from ucsearch.policies import MODES, Settings
 from ucsearch.task import Task
 from ucsearch.trace import Trace
@@ -61,16 +62,30 @@ def unstructured(trace: Trace, settings: Settings) -> NDArray[np.bool_]:
 def action_grid(task: Task, actions: ArrayLike | None, windows: int) -> Floats:
     if actions is None:
         return task.action_array[None]
-    if task.width:
-        expected = "nothing: every window offers the tuples of the task"
-        raise InputError("actions", f"shape {np.shape(actions)}", expected, hint="`feasible` says what is allowed.")
-    grid = np.atleast_2d(as_finite(actions, "actions", allow_nan=True))
     m = task.action_array.size
+    grid = _tuples(task, actions, m) if task.width else np.atleast_2d(as_finite(actions, "actions", allow_nan=True))
     if grid.ndim != 2 or grid.shape[1] != m or grid.shape[0] not in (1, windows):
         raise InputError("actions", f"shape {np.shape(actions)}", f"shape ({windows}, {m}), NaN where unavailable")
     for w, i in _not_ascending(grid):
         raise InputError("actions", grid[w, i], "strictly ascending values within a window", index=(w, i))
     return grid + 0.0
+
+
+def _tuples(task: Task, actions: ArrayLike, m: int) -> Floats:
+    """(W, m) numbers that stand for tuples (m, width) or (W, m, width); NaN where one is NaN."""
+    if not task.packs:
+        expected = "nothing: windows may have tuples of their own where those of the task are whole and not negative"
+        raise InputError("actions", f"shape {np.shape(actions)}", expected, hint="`feasible` says what is allowed.")
+    given = as_finite(actions, "actions", allow_nan=True)
+    given = given[None] if given.ndim == 2 else given
+    if given.ndim != 3 or given.shape[1:] != (m, task.width):
+        expected = f"shape (windows, {m}, {task.width}), NaN where unavailable"
+        raise InputError("actions", f"shape {np.shape(actions)}", expected)
+    there = given[~np.isnan(given).any(axis=2)]
+    if not is_packable(there):
+        at = there[[not is_packable(one) for one in there]][0]
+        raise InputError("actions", tuple(at.tolist()), f"whole numbers from 0 to {base_of(task.width) - 1:.0f}")
+    return packed(given + 0.0)
 
 
 def _not_ascending(grid: Floats) -> list[tuple[int, int]]:

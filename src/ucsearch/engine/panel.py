@@ -90,7 +90,7 @@ class PanelPlan:
 
     @property
     def action(self) -> Floats:
-        """(W,) first actions, NaN where there is none; of tuples their places in `task.actions`."""
+        """(W,) first actions, NaN where there is none; of tuples the numbers that stand for them (`task.action_of`)."""
         index = self.outputs.out_i[:, OutI.FIRST]
         actions = np.broadcast_to(self.inputs.actions, (len(self), self.inputs.actions.shape[1]))
         picked = np.take_along_axis(actions, np.maximum(index, 0)[:, None], axis=1)[:, 0]
@@ -123,7 +123,7 @@ class PanelPlan:
 
     @property
     def path(self) -> Floats:
-        """(W, d) actions, NaN where there is no path; of tuples their places in `task.actions`."""
+        """(W, d) actions, NaN where there is no path; of tuples the numbers that stand for them (`task.action_of`)."""
         index = self.outputs.path
         actions = np.broadcast_to(self.inputs.actions, (len(self), self.inputs.actions.shape[1]))
         picked = np.take_along_axis(actions, np.maximum(index, 0).astype(np.int64), axis=1)

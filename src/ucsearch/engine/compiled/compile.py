@@ -31,6 +31,7 @@ from ucsearch.engine.cache import FOLDER, cache_dir, file_lock
 from ucsearch.engine.kernels.common import rules
 from ucsearch.engine.kernels.common.jit import Numba, Plain
 from ucsearch.layout import Layout
+from ucsearch.packing import base_of
 from ucsearch.rules.dialect import Refused
 from ucsearch.rules.source import Unreadable, function_of
 from ucsearch.task import Task
@@ -181,8 +182,8 @@ def _said(what: str, cached: bool) -> Iterator[None]:
 def name_of(task: Task, layout: Layout, kind: Kind) -> str:
     """A digest in hex. Raises `Unreadable` where a rule is no Python function."""
     digest = hashlib.sha256(_ours(kind.module))
-    if task.width:  # the tuples are constants of the kernel
-        digest.update(np.array(task.actions).tobytes() + bytes([task.width % 256]))
+    if task.width:  # tuples that do not pack into numbers are constants of the kernel
+        digest.update(repr((task.width, base_of(task.width) if task.packs else task.actions)).encode())
     params, fill = task.params_layout, task.fill
     roles = {role: function for role, function in task.functions().items() if role not in ("fallback", "invariant")}
     roles |= {f"use:{name}": function for name, function in task.uses.items()}

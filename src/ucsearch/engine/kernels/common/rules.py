@@ -12,6 +12,7 @@ from ucsearch.engine.kernels.common import forecast
 from ucsearch.engine.kernels.common.shapes import LANES, Shape
 from ucsearch.engine.status import Fault
 from ucsearch.layout import Layout
+from ucsearch.packing import base_of
 from ucsearch.policies import MODES
 from ucsearch.rules.compile import Compiler
 from ucsearch.task import Task
@@ -53,7 +54,7 @@ class Rules(NamedTuple):
 def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> tuple[Rules, Shape]:
     """Raises `rules.dialect.Refused` where the task's rules do not compile and `jit` would compile them."""
     compiler = Compiler(task, layout, jit)
-    rule = _on_grid(compiler.rule, task, jit) if task.width else compiler.rule
+    rule = _of_tuples(compiler.rule, task, jit) if task.width else compiler.rule
     shape = _shape(task, layout, mode, use_bound)
     load, store = codec(layout, shape.timed, jit)
     outcome, member = _outcomes(task, shape, jit)
@@ -147,9 +148,16 @@ def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> t
     return made, shape
 
 
-def _on_grid(rule: Callable[[str], Function], task: Task, jit: Any) -> Callable[[str], Function]:
-    """Rules of tuples, asked by the places of the tuples on the task's grid: a kernel's actions are numbers."""
-    own = ", ".join(f"grid[int(a), {k}]" for k in range(task.width))
+def _of_tuples(rule: Callable[[str], Function], task: Task, jit: Any) -> Callable[[str], Function]:
+    """Rules of tuples, asked by the numbers that stand for them: a kernel's actions are numbers."""
+    if task.packs:
+        lines = []
+        for k in range(task.width - 1):
+            base = base_of(task.width) ** (task.width - 1 - k)
+            lines += [f"    x{k} = 1.0 * math.floor(a / {base!r})", f"    a = a - x{k} * {base!r}"]
+        own = "".join([*(f"x{k}, " for k in range(task.width - 1)), "a,"])
+    else:
+        lines, own = [], ", ".join(f"grid[int(a), {k}]" for k in range(task.width)) + ","
     rest = {"feasible": "p", "step": "y, p", "reward": "y, p"}
 
     def asked(role: str) -> Function:
@@ -157,9 +165,11 @@ def _on_grid(rule: Callable[[str], Function], task: Task, jit: Any) -> Callable[
             return rule(role)
         more = rest.get(role, "p")
         more = more.replace("p", "h, p") if role in task.timed else more
-        space: dict[str, Any] = {"rule": rule(role), "grid": np.array(task.actions)}
-        text = f"def ask(s, a, {more}):\n    return rule(s, ({own},), {more})\n"
-        exec(compile(text, f"<{role} by places>", "exec"), space)
+        space: dict[str, Any] = {"rule": rule(role), "math": math}
+        if not task.packs:
+            space["grid"] = np.array(task.actions)
+        text = "\n".join([f"def ask(s, a, {more}):", *lines, f"    return rule(s, ({own}), {more})"]) + "\n"
+        exec(compile(text, f"<{role} of tuples>", "exec"), space)
         made: Function = jit.inline(space["ask"])
         return made
 
