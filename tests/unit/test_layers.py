@@ -26,6 +26,7 @@ LAYERS = {
     "instead": 0,
     "lazy": 0,
     "layout": 1,
+    "packing": 1,
     "formatting": 1,
     "report": 1,
     "student": 1,
