@@ -130,6 +130,7 @@ TESTS = {
 MARK = "_statement_is_reached"
 MOST_EXAMPLES = 60  # of a Hypothesis test: those that notice a mutant do so early
 RECENT = 12  # how many of the tests that noticed the module's mutants before are tried first
+MOST_LEFT_OUT = 0.02  # share of a group's tests that may fail without a mutant
 TEST_CPU_S = 20.0  # processor time of one test; an endless loop is a mutant caught
 
 
@@ -318,15 +319,23 @@ class _Server:
         # A mutant of plain code need not wait for machine code.
         items = [x for x in session.items if "compiled" not in x.name and x.get_closest_marker("compiled") is None]
         plain = [item for item in items if "as_a_module" not in item.name]
-        # A control that must survive: every module grafted with a mark before each statement, which says what each test
-        # reaches, and the tests backwards, because mutants are shown to them in another order too. It is most of the
-        # work; tests that start another process are left to the mutants that need them.
+        # A control: every module grafted with a mark before each statement, which says what each test reaches, and the
+        # tests backwards, because mutants are shown to them in another order too. It is most of the work. A test that
+        # fails even so (marks take time, and some tests limit it) judges no mutant and is named; many mean that the
+        # tree is broken. Tests that start another process are left to the mutants that need them.
         modules = modules_of(self.folder, self.group)
         same = [(p.relative_to(self.folder).as_posix(), p.read_text()) for p in modules]
-        state, test = self.control(session, plain[::-1], same, self.folder / "reach.json")
+        state, test = self.run(session, plain[::-1], same, self.folder / "reach.json")
+        reach = self.folder / "reach.json"
+        found = json.loads(reach.read_text()) if state == "survived" and reach.exists() else {}
+        self.reach = {name: Reach(*one) for name, one in found.items() if one is not None}
+        left_out = [item.nodeid for item in plain if item.nodeid not in self.reach]
+        for name in left_out:
+            print(f"{self.group}: fails without a mutant, left out: {name}", file=sys.stderr, flush=True)
+        if len(left_out) > MOST_LEFT_OUT * len(plain):
+            state, test = "killed", f"{len(left_out)} of {len(plain)} tests, {left_out[0]} among them"
         self.answer(state if state == "survived" else f"{state} by {test}")
-        if state == "survived":
-            self.reach = {name: Reach(*found) for name, found in json.loads(Path("reach.json").read_text()).items()}
+        plain = [item for item in plain if item.nodeid in self.reach]
         for line in sys.stdin:
             task = json.loads(line)
             path = self.folder / task["path"]
@@ -449,8 +458,9 @@ def _child(
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if reach is not None:
                 by_path = {path: sorted(seen) for path, seen in lines.items() if seen}
-                found[item.nodeid] = Reach(time.process_time() - start, by_path)
-            if session.testsfailed:
+                found[item.nodeid] = None if session.testsfailed else Reach(time.process_time() - start, by_path)
+                session.testsfailed = 0
+            elif session.testsfailed:
                 os.write(writer, item.nodeid.encode())
                 break
         else:
@@ -499,7 +509,7 @@ def graft(path: str, source: str, mark: Callable[[int], None] | None = None) -> 
         setattr(module, MARK, mark)
     exec(compile(source, path, "exec"), fresh)
     users = [m for k, m in list(sys.modules.items()) if k.startswith(("ucsearch", "test_", "tests"))]
-    for key, new in fresh.items():
+    for key, new in list(fresh.items()):
         old = vars(module).get(key)
         if getattr(new, "__module__", name) != name or key.startswith("__"):
             continue
@@ -523,9 +533,19 @@ def graft(path: str, source: str, mark: Callable[[int], None] | None = None) -> 
                 elif isinstance(value, types.FunctionType | bool | int | float) and not isinstance(value, Enum):
                     setattr(old, part, value)  # also what dataclass and NamedTuple wrote, with the defaults
         else:
+            new = _with_known(new, fresh, vars(module))
             for user in users:
                 if user is module or vars(user).get(key) is old:
                     setattr(user, key, new)
+
+
+def _with_known(value: Any, fresh: dict[str, Any], names: dict[str, Any]) -> Any:
+    """A table of functions with those that everybody has, whose code is the mutant's by now."""
+    if isinstance(value, dict):
+        return {key: _with_known(one, fresh, names) for key, one in value.items()}
+    if isinstance(value, types.FunctionType) and value.__globals__ is fresh:
+        return names.get(value.__name__, value)
+    return value
 
 
 def _method(function: Any, owner: type, names: dict[str, Any]) -> types.FunctionType:

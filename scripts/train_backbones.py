@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ucsearch.lab.suites.kinds.series import SALT, Pool, choose, load_family
-from ucsearch.lab.suites.kinds.walkforward.traces import FOLDER, LEVELS, read_traces
+from ucsearch.lab.suites.kinds.walkforward.stored import FOLDER, LEVELS, read_traces
 from ucsearch.lab.suites.suite import load_suite
 from ucsearch.records.files import whole_file
 

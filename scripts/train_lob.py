@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from ucsearch.lab.learned.store import Evidence, versions_of, write_arrays
-from ucsearch.lab.suites.kinds.lob.data import load_book
-from ucsearch.lab.suites.kinds.lob.networks import ARCHITECTURES, FOLDER
+from ucsearch.lab.suites.kinds.direction.books import load_book
+from ucsearch.lab.suites.kinds.direction.networks import ARCHITECTURES, FOLDER
 from ucsearch.lab.suites.suite import load_suite
 from ucsearch.records.files import whole_file
 

@@ -19,11 +19,11 @@ from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_probl
 from ucsearch.lab.suites.evidence.samples import chained
 from ucsearch.lab.suites.evidence.tables import check_row, fill
 from ucsearch.lab.suites.job import Findings, Job, TestSplitClosed
-from ucsearch.lab.suites.kinds.direction import run as direction
-from ucsearch.lab.suites.kinds.direction.data import Model, Part, Source, Split, calibration, forecaster, returns_of
-from ucsearch.lab.suites.kinds.direction.records import certificate, certified_walk
-from ucsearch.lab.suites.kinds.direction.run import DirectionSettings
-from ucsearch.lab.suites.kinds.direction.walk import answers, walk
+from ucsearch.lab.suites.kinds.direction import ett as direction
+from ucsearch.lab.suites.kinds.direction.sources import Model, Part, Source, Split, calibration, forecaster, returns_of
+from ucsearch.lab.suites.kinds.direction.certificates import certificate, certified_walk
+from ucsearch.lab.suites.kinds.direction.ett import DirectionSettings
+from ucsearch.lab.suites.kinds.direction.actions import answers, walk
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.policies import UCBeam

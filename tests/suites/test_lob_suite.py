@@ -9,9 +9,9 @@ import pytest
 
 from ucsearch.errors import DataError
 from ucsearch.lab.data.lob import read_fi2010
-from ucsearch.lab.suites.kinds.lob.data import Cut, from_fi2010, made_book
-from ucsearch.lab.suites.kinds.lob.networks import ARCHITECTURES, last_move, load_networks, majority, probe_of, ridge
-from ucsearch.lab.suites.kinds.lob.run import LobSettings, _said, traces
+from ucsearch.lab.suites.kinds.direction.books import Cut, from_fi2010, made_book
+from ucsearch.lab.suites.kinds.direction.networks import ARCHITECTURES, last_move, load_networks, majority, probe_of, ridge
+from ucsearch.lab.suites.kinds.direction.order_book import LobSettings, _said, traces
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite
@@ -112,7 +112,7 @@ def test_networks_that_are_not_what_was_trained_are_refused(tmp_path: Path, monk
     import shutil
     from importlib import resources
 
-    import ucsearch.lab.suites.kinds.lob.networks as module
+    import ucsearch.lab.suites.kinds.direction.networks as module
 
     shutil.copytree(str(resources.files("ucsearch.lab.suites") / "networks"), tmp_path / "networks")
     path = tmp_path / "networks" / f"{BOOKS[0]}.npz"

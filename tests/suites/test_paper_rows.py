@@ -15,7 +15,7 @@ from ucsearch.lab.suites.evidence.manifest import read_evidence
 from ucsearch.lab.suites.evidence.tables import fill
 from ucsearch.lab.suites.gates.power import power_record
 from ucsearch.lab.suites.gates.promotion import clusters_of
-from ucsearch.lab.suites.kinds.walkforward.described import calibration
+from ucsearch.lab.suites.kinds.walkforward.rows import calibration
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import evaluate

@@ -15,8 +15,8 @@ from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_probl
 from ucsearch.lab.suites.evidence.tables import check_row, fill
 from ucsearch.lab.suites.job import Findings, Job, TestSplitClosed
 from ucsearch.lab.suites.kinds import synthetic
-from ucsearch.lab.suites.kinds.direction.walk import Answers, answers, figures, hindsight, walk
-from ucsearch.lab.suites.kinds.synthetic import SyntheticSettings, make_world
+from ucsearch.lab.suites.kinds.direction.actions import Answers, answers, figures, hindsight, walk
+from ucsearch.lab.suites.kinds.direction.synthetic import SyntheticSettings, make_world
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.policies import UCBeam

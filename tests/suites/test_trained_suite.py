@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ucsearch.lab.suites.kinds.walkforward.traces as module
+import ucsearch.lab.suites.kinds.walkforward.stored as module
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.suites.evidence.ledger import by_dataset
-from ucsearch.lab.suites.kinds.walkforward.traces import LEVELS, StoredTraces, read_traces
+from ucsearch.lab.suites.kinds.walkforward.stored import LEVELS, StoredTraces, read_traces
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import evaluate
 from ucsearch.lab.suites.suite import load_suite

@@ -13,7 +13,7 @@ from ucsearch.forecast import RidgePaths
 from ucsearch.lab.comparators import CEM, Greedy
 from ucsearch.lab.data.embedded import sample_demand
 from ucsearch.lab.suites.kinds.series import Stretch, choose, is_design
-from ucsearch.lab.suites.kinds.walkforward.records import credits_of
+from ucsearch.lab.suites.kinds.walkforward.rows import credits_of
 from ucsearch.replay.choosers import Certified, Searched
 from ucsearch.replay.panel import Panel, make_panel
 from ucsearch.replay.roster import ordering_rules

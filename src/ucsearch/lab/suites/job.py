@@ -9,13 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypedDict, Unpack
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.lab.data.records import ResolvedFile
-from ucsearch.lab.suites.evidence.drawn import Drawn
 from ucsearch.lab.suites.evidence.ledger import (
     LEDGER,
     Look,
@@ -31,11 +29,9 @@ from ucsearch.lab.suites.gates.power import LEAST_POWER
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
 
-__all__ = ["Findings", "Job", "TestSplitClosed"]
+__all__ = ["Job", "Progress", "RunOptions", "TestSplitClosed"]
 
 Progress = Callable[[str, int, int], None]
-Sampler = Callable[[Sequence[Drawn]], list[dict[str, Any]]]
-"""Makes the decision records that were drawn, in their order."""
 
 
 class TestSplitClosed(RecordError):
@@ -44,41 +40,30 @@ class TestSplitClosed(RecordError):
     __test__ = False  # not a test class, whatever its name
 
 
-class Findings(NamedTuple):
-    """What a kind of suite hands to the runner."""
+class RunOptions(TypedDict, total=False):
+    """How a suite is run; nothing of it changes a figure, but for `families`."""
 
-    rows: list[dict[str, Any]]  # one per window
-    tables: list[dict[str, Any]]  # specifications; `fill` computes their rows, unless they are given
-    checks: list[dict[str, Any]]  # name, left, op, right
-    extra: dict[str, Any]  # further figures, by name
-    data: list[ResolvedFile]
-    splits: dict[str, dict[str, list[str]]]  # series by split and family
-    sample: Sampler | None = None  # of the decisions that a hash of the rows draws
-    sampled: int = 0  # how many are drawn
+    data_dir: str | Path | None  # local copies of public data
+    threads: int | None  # None: all cores
+    progress: Progress | None  # label, done, total
+    say: Callable[[str], None] | None  # is told the power before the test is opened
+    ledger: str | Path | None  # of looks; `looks.jsonl` beside the suite's folder unless given
+    underpowered: bool  # open the test although the gate is unlikely to pass
+    families: Mapping[str, str | Path]  # other files of the same form to take a family's series from
 
 
 class Job:
     """What a kind may use of its run. `folder` is the suite's own evidence folder."""
 
-    def __init__(
-        self,
-        folder: Path,
-        identity: dict[str, Any],
-        *,
-        data_dir: Path | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-        ledger: Path | None = None,
-        underpowered: bool = False,
-        say: Callable[[str], None] | None = None,
-        families: Mapping[str, Path] | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, identity: dict[str, Any], **options: Unpack[RunOptions]) -> None:
         self.folder, self.identity = folder, identity
-        self.ledger = folder.parent / LEDGER if ledger is None else ledger
-        self.data_dir, self.threads = data_dir, threads
-        self._progress = progress
-        self.underpowered, self._say = underpowered, say
-        self.families = dict(families or {})  # families that are read from other files than usual
+        ledger, data_dir = options.get("ledger"), options.get("data_dir")
+        self.ledger = folder.parent / LEDGER if ledger is None else Path(ledger)
+        self.data_dir = None if data_dir is None else Path(data_dir)
+        self.threads = options.get("threads")
+        self._progress, self._say = options.get("progress"), options.get("say")
+        self.underpowered = options.get("underpowered", False)
+        self.families = {name: Path(path) for name, path in (options.get("families") or {}).items()}
         self._opened = False
         self._timing: dict[str, dict[str, float]] = {}
         self.work = folder / ".work"
@@ -116,8 +101,8 @@ class Job:
     def selection_path(self) -> Path:
         return self.folder / "selection.json"
 
-    def select(self, record: dict[str, Any]) -> None:
-        """Write the selection down. One that exists with other content is never overwritten."""
+    def select(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Write the selection down; as it reads from the file. One that exists with other content stays."""
         body = canonical(record)
         if self.selection_path.exists():
             if self.selection_path.read_bytes() != body:
@@ -125,26 +110,26 @@ class Job:
                     f"{self.selection_path.name} holds another selection; a choice cannot be revised after it was "
                     "made. Use a fresh folder."
                 )
-            return
-        _write(self.selection_path, body)
+        else:
+            _write(self.selection_path, body)
+        held: dict[str, Any] = loads(body)
+        return held
 
-    def check_power(self, power: float, families: Mapping[str, float], gate: str = "value gate") -> None:
+    def check_power(self, power: float, families: Mapping[str, float]) -> None:
         """Say, before the test split is opened, how likely a gate passes; refuse a look likely to be wasted."""
         shares = ", ".join(f"{family} {share:.2f}" for family, share in sorted(families.items()))
         if self._say is not None:
-            self._say(f"power of the {gate} at the declared size: {power:.2f} ({shares})")
+            self._say(f"power of the value gate at the declared size: {power:.2f} ({shares})")
         if not power >= LEAST_POWER and not self.underpowered:
             raise InputError(
-                "power", f"{power:.2f}", f"at least {LEAST_POWER:g} that all bounds of the {gate} pass",
+                "power", f"{power:.2f}", f"at least {LEAST_POWER:g} that all bounds of the value gate pass",
                 hint="Declare more series, or ask for the look with --underpowered; the verdict will say so.",
             )  # fmt: skip
 
-    def is_sized(self, power: float, least: float = 0.8) -> bool:
-        """Say how likely the primary question passes, before the test split is opened, and whether it may be: with less
-        power than value gate 2 asks for it stays closed."""
+    def say(self, text: str) -> None:
+        """To whoever runs the suite."""
         if self._say is not None:
-            self._say(f"power of the primary question at the declared size: {power:.2f}, at least {least:g} is needed")
-        return power >= least
+            self._say(text)
 
     def open_test(self, opened: Opened) -> None:
         """Must be called before any value of the test split is read; the look is written down first.

@@ -1,34 +1,39 @@
-"""Run a suite from its settings to its evidence folder."""
+"""Run a suite from its settings to its evidence folder. The order of the protocol stands here and nowhere else:
+
+declare, design, validate, select, power, look, test, gates and verdict, manifest, recheck. A kind supplies the rows.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, NamedTuple, Unpack
 
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.drawn import draw
 from ucsearch.lab.suites.evidence.manifest import json_lines, write_evidence
+from ucsearch.lab.suites.evidence.rows import EvidenceError
 from ucsearch.lab.suites.evidence.samples import chained
 from ucsearch.lab.suites.gates.derive import conclude
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds import runner_of
+from ucsearch.lab.suites.gates.power import may_open, power_record, power_words
+from ucsearch.lab.suites.job import Job, RunOptions
+from ucsearch.lab.suites.kinds import kind_of
+from ucsearch.lab.suites.kinds.kind import Kind, Rows
+from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.selection import declare, select
 from ucsearch.lab.suites.suite import Suite, load_suite
-from ucsearch.records.canonical import loads
 from ucsearch.records.files import whole_file
 
-__all__ = ["WHOLE", "Run", "card_text", "evaluate"]
+__all__ = ["WHOLE", "Findings", "Run", "card_text", "data_of", "evaluate", "follow_protocol", "run_share"]
 
 WHOLE = "whole run"
 """Under this name timing.json holds the time of all of it."""
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,24 @@ class Run:
         return found
 
 
+class Findings(NamedTuple):
+    """What following the protocol gave."""
+
+    kind: Kind
+    rows: Rows
+    selection: dict[str, Any] | None
+    tables: list[dict[str, Any]]  # specifications
+    checks: list[dict[str, Any]]
+
+    @property
+    def splits(self) -> dict[str, dict[str, list[str]]]:
+        """Series by split and family."""
+        found: dict[str, dict[str, set[str]]] = {}
+        for row in self.rows:
+            found.setdefault(row["split"], {}).setdefault(row["family"], set()).add(row["series"])
+        return {split: {name: sorted(ids) for name, ids in families.items()} for split, families in found.items()}
+
+
 def card_text(name: str) -> str:
     """The benchmark card of that name; a suite of your own may name a file of yours that ends in .md."""
     if name.endswith(".md"):
@@ -57,29 +80,16 @@ def card_text(name: str) -> str:
     raise InputError("card", repr(name), "the name of a benchmark card, or a path that ends in .md")
 
 
-def evaluate(
-    suite: Suite | str | Path,
-    out: str | Path,
-    *,
-    data_dir: str | Path | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    ledger: str | Path | None = None,
-    underpowered: bool = False,
-    say: Callable[[str], None] | None = None,
-    families: Mapping[str, str | Path] | None = None,
-) -> Run:
+def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOptions]) -> Run:
     """Run a suite into `out/<name>`. A killed run goes on where it was; a finished one is run again.
 
-    `ledger`: the ledger of looks, `out/looks.jsonl` unless given. `underpowered`: open the test split although the
-    value gate is unlikely to pass. `say` is told the power before that. `families`: by name, other files of the same
-    form to take a family's series from.
+    `options`: see `RunOptions`. EvidenceError where what was written does not verify.
     """
     begun = perf_counter(), process_time()
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
     card = card_text(suite.card)
     folder = Path(out) / suite.name
-    replaced = _replaced(suite, families or {})
+    options["families"] = replaced = _replaced(suite, options.get("families") or {})
     identity = {
         "card_sha256": _sha256(card.encode()),
         "settings": suite.as_json(),
@@ -88,13 +98,9 @@ def evaluate(
     }
     if replaced:
         identity["families"] = {name: str(path.resolve()) for name, path in replaced.items()}
-    job = Job(
-        folder, identity, data_dir=None if data_dir is None else Path(data_dir), threads=threads, progress=progress,
-        ledger=None if ledger is None else Path(ledger), underpowered=underpowered, say=say,
-        families=replaced,
-    )  # fmt: skip
-    findings = runner_of(suite.kind)(suite, job)
-    selection = loads(job.selection_path.read_bytes()) if job.selection_path.exists() else None
+    job = Job(folder, identity, **options)
+    found = follow_protocol(suite, job)
+    extra = found.kind.extra() | ({"replaced_families": sorted(replaced)} if replaced else {})
     facts = {
         "suite": suite.name,
         "kind": suite.kind,
@@ -102,44 +108,111 @@ def evaluate(
         "endpoint": suite.endpoint,
         "settings": suite.as_json(),
         "card": {"name": suite.card, "sha256": identity["card_sha256"]},
-        "data": _data(findings.data),
-        "splits": findings.splits,
+        "data": data_of(found.kind),
+        "splits": found.splits,
         "seeds": {"suite": suite.seed},
         "versions": identity["versions"],
-        "protocol": None if selection is None else selection["protocol"],
-        "extra": findings.extra,
+        "protocol": None if found.selection is None else found.selection["protocol"],
+        "extra": extra,
     }
     looks, earlier = job.looks
     predicate = conclude(
-        facts, findings.rows, tables=findings.tables, checks=findings.checks, selection=selection, looks=looks,
+        facts, found.rows, tables=found.tables, checks=found.checks, selection=found.selection, looks=looks,
         earlier=earlier,
     )  # fmt: skip
     files = {"card.md": card.encode(), "suite.toml": suite.text.encode()}
-    drawn = draw(findings.rows, findings.sampled) if findings.sample is not None else []
-    if findings.sample is not None and drawn:
+    drawn = draw(found.rows, suite.settings.plan().sampled)
+    if drawn:
         job.progress("decisions for the verifier", 0, len(drawn))
-        files["sample.jsonl"] = json_lines(chained(findings.sample(drawn)))
-    statement = write_evidence(folder, predicate, findings.rows, files)
+        files["sample.jsonl"] = json_lines(chained(found.kind.sample(drawn)))
+    statement = write_evidence(folder, predicate, found.rows, files)
     with whole_file(folder / "timing.json") as file:
         # For people: how long this took from here, on the wall and of processors; a run that was killed began later.
         took = {"seconds": perf_counter() - begun[0], "processor_seconds": process_time() - begun[1]}
         file.write(json.dumps({**job.timings(), WHOLE: took}, indent=1).encode() + b"\n")
+    _recheck(folder, job)
     job.finish()
     return Run(folder, statement)
 
 
+def follow_protocol(suite: Suite, job: Job) -> Findings:
+    """All rows of a suite, and what was selected: the test is opened after the selection is written, if at all."""
+    kind = kind_of(suite.kind)(suite, job)
+    protocol = kind.protocol()
+    if protocol is None:
+        rows, selection = kind.describe(), None
+        return Findings(kind, rows, None, kind.tables(rows), kind.checks(rows))
+    rows = kind.validation()
+    selection = job.select(_selection(kind, protocol, rows))
+    for text in power_words(selection):
+        job.say(text)
+    if not may_open(rows, selection):
+        return Findings(kind, rows, selection, [], [])
+    job.open_test(kind.opened())
+    rows = [*rows, *kind.test(selection)]
+    return Findings(kind, rows, selection, kind.tables(rows), kind.checks(rows))
+
+
+def _selection(kind: Kind, protocol: Protocol, rows: Rows) -> dict[str, Any]:
+    """The selection record: the choice, what is asked of practitioners, and how likely the gates pass."""
+    hashes = {"card_sha256": kind.job.identity["card_sha256"], "suite_sha256": kind.suite.sha256}
+    if kind.describes and protocol.gate:
+        raise InputError("gate", "true", f"false: suites of the kind {kind.suite.kind} describe only")
+    choice, candidates = kind.choice(rows), list[Mapping[str, Any]]()
+    if choice is not None:
+        record = declare(protocol, choice, **hashes)
+    else:
+        candidates = list(kind.candidates())
+        record = select(rows, protocol, candidates, **hashes)
+    question = None if kind.describes else kind.question()
+    if question is not None:
+        record["value"] = question.record(rows, protocol, candidates)
+        if "underpowered" in record["value"]:
+            kind.job.check_power(record["value"]["power"], record["value"]["power_by_family"])
+    if getattr(kind.s, "power", False):
+        record["power"] = power_record(rows, protocol, record)
+    return record
+
+
+def run_share(
+    suite: Suite, job: Job, selection: dict[str, Any], series: Sequence[tuple[str, str]], opened: bool
+) -> tuple[Kind, Rows] | None:
+    """The rows of some series once more, under what an earlier run selected; `opened`: with their test windows. None
+    for kinds whose series cannot be run apart."""
+    kind = kind_of(suite.kind)(suite, job)
+    if not kind.only(set(series)):
+        return None
+    job.select(selection)
+    rows = kind.validation(selection)
+    if opened:
+        job.open_test(kind.opened())
+        rows = [*rows, *kind.test(selection)]
+    return kind, rows
+
+
+def data_of(kind: Kind) -> list[dict[str, Any]]:
+    """The data files that a run read, each once."""
+    known = {f.name: {"name": f.name, "sha256": f.sha256, "bytes": f.bytes, "status": f.status} for f in kind.files}
+    return [known[name] for name in sorted(known)]
+
+
+def _recheck(folder: Path, job: Job) -> None:
+    """Everything that follows from the rows derived again from the files, as anybody would."""
+    from ucsearch.lab.suites.recheck.verify import verify_evidence
+
+    report = verify_evidence(folder, ledger=job.ledger)
+    if not report.ok:
+        (folder / "manifest.json").unlink()
+        why = report.malformed or str(report.problems[0])
+        raise EvidenceError(f"{folder.name}: what was written does not verify: {why}")
+
+
 def _replaced(suite: Suite, families: Mapping[str, str | Path]) -> dict[str, Path]:
-    families_of: Any = getattr(suite.settings, "families", ())
-    known = [store for stores in families_of.values() for store in stores] if suite.kind == "truck" else families_of
+    known: Any = getattr(suite.settings, "replaceable", ())
     for name in families:
-        if suite.kind not in ("walkforward", "truck", "staffing") or name not in known:
+        if name not in known:
             raise InputError("--family", repr(name), f"a family of {suite.name}: {', '.join(known) or 'it has none'}")
     return {name: Path(path) for name, path in families.items()}
-
-
-def _data(files: list[Any]) -> list[dict[str, Any]]:
-    known = {f.name: {"name": f.name, "sha256": f.sha256, "bytes": f.bytes, "status": f.status} for f in files}
-    return [known[name] for name in sorted(known)]
 
 
 def _versions() -> dict[str, str]:

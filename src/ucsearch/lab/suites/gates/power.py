@@ -16,12 +16,15 @@ import numpy as np
 
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.rows import Row, windows_of
+from ucsearch.lab.suites.gates.primary import GATE
+from ucsearch.lab.suites.gates.primary import LEAST_POWER as PRIMARY_POWER
+from ucsearch.lab.suites.protocol.audit import audit_rows, is_stopped
 from ucsearch.lab.suites.protocol.comparison import COMPARATORS, Protocol
 from ucsearch.lab.suites.protocol.rates import family_deltas
 from ucsearch.replay.statistics import LEAST, LEVEL, bootstrap_key, draws
 from ucsearch.student import student_quantile
 
-__all__ = ["LEAST_POWER", "RUNS", "Power", "power", "power_record"]
+__all__ = ["LEAST_POWER", "RUNS", "Power", "may_open", "power", "power_record", "power_words", "too_little"]
 
 RUNS = 2000
 LEAST_POWER = 0.5
@@ -89,4 +92,36 @@ def power_record(rows: Sequence[Row], protocol: Protocol, selection: Mapping[str
     if all(sizes.values()):
         deltas = {f: {c: family_deltas(windows, f, c, protocol) for c in COMPARATORS} for f in protocol.families}
         found = power(deltas, dict.fromkeys(COMPARATORS, 0.0), sizes, seed=protocol.seed, name=protocol.suite)
-    return {"all": found.all, "families": found.families, "underpowered": not found.all >= LEAST_POWER}
+    return {"all": found.all, "families": found.families}
+
+
+def too_little(selection: Mapping[str, Any]) -> str:
+    """Why the test stays closed: which gate is too unlikely to pass, in words; "" where none is."""
+    value, paper = selection.get("value") or {}, selection.get("power")
+    if value.get("gate") == GATE and not value["power"] >= PRIMARY_POWER:
+        return f"power of the primary question {value['power']:.2f}, at least {PRIMARY_POWER:g} is needed"
+    if paper is not None and not paper["all"] >= LEAST_POWER:
+        return f"power of the paper's gate {paper['all']:.2f}, at least {LEAST_POWER:g} is needed"
+    return ""
+
+
+def power_words(selection: Mapping[str, Any]) -> list[str]:
+    """What is said of the power before the test is opened."""
+    value, paper, said = selection.get("value") or {}, selection.get("power"), []
+    if value.get("gate") == GATE:
+        said.append(f"power of the primary question at the declared size: {value['power']:.2f}{_needed(PRIMARY_POWER)}")
+    if paper is not None:
+        shares = ", ".join(f"{family} {share:.2f}" for family, share in sorted(paper["families"].items()))
+        said.append(
+            f"power of the paper's gate at the declared size: {paper['all']:.2f} ({shares}){_needed(LEAST_POWER)}"
+        )
+    return said
+
+
+def _needed(least: float) -> str:
+    return f", at least {least:g} is needed"
+
+
+def may_open(rows: Sequence[Row], selection: Mapping[str, Any]) -> bool:
+    """Whether the test is opened: something was selected, the audit did not stop the route, and the gates are sized."""
+    return selection["candidate"] is not None and not is_stopped(audit_rows(rows)) and not too_little(selection)

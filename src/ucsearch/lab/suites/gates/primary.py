@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "Endpoint",
     "Estimate",
     "Family",
+    "PrimaryQuestion",
     "answer",
     "estimate",
     "families_of",
@@ -56,6 +58,21 @@ _MOST_RIVALS = 3
 _PESSIMISM = 0.2  # of the chi-square distribution: validation's spread may have come out small
 _ENUMERATED = 14  # clusters up to which all signs are tried
 _FLIPS = 9999
+
+
+@dataclass(frozen=True)
+class PrimaryQuestion:
+    """One question a suite: is the judged policy cheaper than the strongest of these rules?"""
+
+    rules: Mapping[str, Mapping[str, Any]]  # by name, as they were tuned
+    endpoint: Endpoint
+    delta: float  # that the suite is sized for
+
+    def record(
+        self, rows: Sequence[Row], protocol: Protocol, candidates: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """What is written down before the test is opened."""
+        return value_record(rows, protocol, self.rules, self.endpoint, self.delta)
 
 
 class Estimate(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ucsearch.errors import InputError
@@ -27,6 +28,7 @@ __all__ = [
     "MOST_MARGIN",
     "POLICY",
     "TIMED",
+    "ValueQuestion",
     "choose_by_cost",
     "floors_of",
     "is_worth_using",
@@ -46,6 +48,20 @@ KINDS = ("value_selected", "value_certificate", "value_violations", "practitione
 """Conditions of the gate; one that lacks some of them does not pass."""
 
 Value = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ValueQuestion:
+    """Is every practitioner beaten, or equalled to within the margin, in every family?"""
+
+    practitioners: Mapping[str, Mapping[str, Any]]  # by name, as they were tuned
+    margin: float
+
+    def record(
+        self, rows: Sequence[Row], protocol: Protocol, candidates: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """What is written down before the test is opened."""
+        return value_record(rows, protocol, candidates, self.margin, self.practitioners)
 
 
 def choose_by_cost(rows: Sequence[Row], protocol: Protocol, candidates: Sequence[Mapping[str, Any]]) -> str | None:

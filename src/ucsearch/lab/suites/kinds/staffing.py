@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from time import process_time
 from typing import Any, Literal
@@ -22,14 +22,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from ucsearch.errors import InputError
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.data.records import Series
-from ucsearch.lab.suites.gates.primary import Endpoint, value_record
-from ucsearch.lab.suites.job import Findings, Job
-from ucsearch.lab.suites.kinds.declaring import declaration, family_of
+from ucsearch.lab.suites.evidence.rows import Row
+from ucsearch.lab.suites.gates.primary import Endpoint, PrimaryQuestion
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.kinds.rules import cost_tables, question_problems, tune_rules
 from ucsearch.lab.suites.kinds.series import SALT, Stretch, by_hash, is_design
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import World
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan, both_splits
+from ucsearch.lab.suites.recheck.differences import Problem
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.options import Proof, Run
 from ucsearch.policies import Exact
@@ -37,15 +40,15 @@ from ucsearch.replay.choosers import Certified
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.practice import Nothing
 from ucsearch.replay.roster import Budget, Entry, practitioners
-from ucsearch.replay.tune import Grid, tune
 from ucsearch.replay.walk import Walk, walk
 
-__all__ = ["StaffingSettings", "run"]
+__all__ = ["StaffingSettings", "Yard"]
 
 Floats = NDArray[np.float64]
 UC = "uc"
 Members = Literal["off", "rolling"]
-WIDENINGS = 3  # times that a grid is widened where its best setting lies at an edge
+RULES = ("planning on the mean", "planning on a quantile", "newsvendor staffing", "quantile staffing",
+         "calendar staffing")  # fmt: skip
 
 
 class StaffingSettings(BaseModel):
@@ -77,65 +80,75 @@ class StaffingSettings(BaseModel):
 
     def plan(self) -> Plan:
         """The rows that evidence must hold."""
-        policies = ("uc", "nothing", "planning on the mean", "planning on a quantile", "newsvendor staffing",
-                    "quantile staffing", "calendar staffing")  # fmt: skip
-        return both_splits(self.families, self.hours, policies)
+        return both_splits(self.families, self.hours, (UC, "nothing", *RULES))
+
+    @property
+    def candidate(self) -> dict[str, Any]:
+        """The policy that is judged, declared; validation adds how members are recalibrated."""
+        return {"id": UC, "risk": 0.0, "depth": self.depth}
+
+    @property
+    def replaceable(self) -> tuple[str, ...]:
+        """Families that may come from other files."""
+        return tuple(self.families)
+
+    def problems(self, rows: Sequence[Row], selection: Selection) -> Iterator[Problem]:
+        """What is wrong about the question of a selection record."""
+        return question_problems(self.candidate, frozenset(RULES), self.endpoint, self.delta, selection)
 
 
-def run(suite: Suite, job: Job) -> Findings:
-    s: StaffingSettings = suite.settings
-    yard = Yard(suite, job)
-    protocol = Protocol(
-        suite=suite.name, seed=suite.seed, form="cost", metric="cost", utility="utility",
-        families=yard.datasets, windows={"validation": 1, "test": 1}, gate=False,
-    )  # fmt: skip
-    tried: dict[Members, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
-    for members in s.recalibrate:
-        settings = job.shard(f"rules, {members}", partial(yard.tuned, members))
-        tried[members] = (
-            settings,
-            job.shard(f"validation, {members}", partial(yard.rows, "validation", members, settings)),
-        )
-    chosen = min(s.recalibrate, key=lambda members: sum(row["policies"][UC]["cost"] for row in tried[members][1]))
-    settings, rows = tried[chosen]
-    record = declaration(
-        suite, job, yard.datasets, {"id": UC, "risk": 0.0, "depth": s.depth, "recalibrate": chosen}, form="cost",
-        metric="cost", utility="utility", windows=protocol.windows,
-    )  # fmt: skip
-    record["value"] = value_record(rows, protocol, settings, s.endpoint, s.delta)
-    job.select(record)
-    opened = job.is_sized(record["value"]["power"])
-    if opened:
-        job.open_test(yard.opened())
-        rows = [*rows, *job.shard("test", lambda: yard.rows("test", chosen, settings))]
-    names = {family: sorted({row["series"] for row in rows if row["family"] == family}) for family in s.families}
-    return Findings(
-        rows=rows, tables=_tables([UC, "nothing", *settings]) if opened else [], checks=[], data=yard.files,
-        splits=dict.fromkeys(("validation", "test") if opened else ("validation",), names),
-        extra={"replaced_families": sorted(job.families)} if job.families else {},
-    )  # fmt: skip
-
-
-class Yard:
+class Yard(Kind):
     """The series of all families, cut into the hours of each split."""
 
+    s: StaffingSettings
+
     def __init__(self, suite: Suite, job: Job) -> None:
-        self.s: StaffingSettings = suite.settings
-        self.job, self.seed = job, suite.seed
+        super().__init__(suite, job)
         self.horizon = self.s.depth + 2
-        self.files: list[Any] = []
-        self.datasets: dict[str, str] = {}
         self.series: dict[str, list[Series]] = {}
         self.design: dict[str, list[Series]] = {}
         self.lengths: dict[str, int] = {}  # of whole series
         for name, count in self.s.families.items():
-            family = family_of(name, job)
+            family = self.family(name)
             self.datasets[name] = family.dataset
-            self.files.extend(family.files)
             loads = [self._load(name, one) for one in family.series]
             used = [one for one in loads if self._is_used(one)]
             self.series[name] = self._first([x for x in used if not is_design(x.id)], name, count)
             self.design[name] = self._first([x for x in used if is_design(x.id)], name, None)[: self.s.tuning]
+        self.members: Members = self.s.recalibrate[0]
+        self.settings: dict[str, Any] = {}
+
+    # ---------------------------------------------------------------- the protocol's parts
+
+    def protocol(self) -> Protocol:
+        return self.compared("cost", "cost", "utility", {"validation": 1, "test": 1})
+
+    def validation(self, settled: Selection | None = None) -> Rows:
+        tried: dict[Members, tuple[dict[str, Any], Rows]] = {}
+        for members in self.s.recalibrate:
+            self.members = members
+            self.settings = self.job.shard(f"rules, {members}", self._tuned)
+            tried[members] = self.settings, self.job.shard(f"validation, {members}", partial(self.rows, "validation"))
+        self.members = min(
+            self.s.recalibrate, key=lambda members: sum(row["policies"][UC]["cost"] for row in tried[members][1])
+        )
+        self.settings, rows = tried[self.members]
+        return rows
+
+    def choice(self, rows: Rows) -> dict[str, Any]:
+        return self.s.candidate | {"recalibrate": self.members}
+
+    def question(self) -> PrimaryQuestion:
+        return PrimaryQuestion(self.settings, self.s.endpoint, self.s.delta)
+
+    def test(self, selection: Selection) -> Rows:
+        rows: Rows = self.job.shard("test", lambda: self.rows("test"))
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        return cost_tables([UC, "nothing", *self.settings], "a series, mean over series", "a series by data set")
+
+    # ---------------------------------------------------------------- data
 
     def _load(self, family: str, one: Series) -> Series:
         y = one.y[-self.s.latest :]
@@ -154,7 +167,7 @@ class Yard:
             raise InputError("staffing.families", f"{len(ids)} unopened series in {family}", f"at least {count or 1}")
         return [known[one] for one in ids]
 
-    def opened(self) -> dict[str, dict[str, list[int]]]:
+    def opened(self) -> Opened:
         """By family and series the periods of the test."""
         first = self.s.latest - self.s.hours - self.horizon
         return {
@@ -162,7 +175,7 @@ class Yard:
             for name, series in self.series.items()
         }
 
-    def panel(self, series: dict[str, list[Series]], split: str, members: Members) -> Panel:
+    def panel(self, series: dict[str, list[Series]], split: str) -> Panel:
         """Every series with forecasts for the hours of a split; validation sees nothing of the test."""
         if split == "test":
             self.job.require_open()
@@ -174,12 +187,14 @@ class Yard:
                 start = end - (self.horizon if split == "test" else 0) - self.s.hours
                 scale = float(one.y[: last - self.s.hours].mean())
                 stretches.append(Stretch(family, one.id, 0, start, self.s.hours, 24, one.y[:end] / scale, scale))
-        key = key_from(np.random.default_rng([self.seed, int.from_bytes(hashlib.sha256(b"staffing").digest()[:4])]))
-        return self.s.world(members).panel(stretches, self.horizon, key)
+        key = key_from(
+            np.random.default_rng([self.suite.seed, int.from_bytes(hashlib.sha256(b"staffing").digest()[:4])])
+        )
+        return self.s.world(self.members).panel(stretches, self.horizon, key)
 
     # ---------------------------------------------------------------- policies
 
-    def rules(self, panel: Panel) -> list[Entry]:
+    def _rules(self, panel: Panel) -> list[Entry]:
         """What planners would do, on the panel's members."""
         return practitioners(panel, Budget(depth=self.s.depth, risk=0.0), how=self._how)
 
@@ -187,26 +202,14 @@ class Yard:
     def _how(self) -> Run:
         return Run(threads=1, engine=self.s.engine)
 
-    def tuned(self, members: Members) -> dict[str, Any]:
-        """Every rule's cheapest setting on design series, its grid widened while the best lies at an edge."""
-        panel, found = self.panel(self.design, "validation", members), dict[str, Any]()
-        entries = self.rules(panel)
-        for entry in entries:
-            grid, tries = Grid(entry.knobs), 0
-            for _ in range(WIDENINGS + 1):
-                best = tune(entry, panel, grid.values, engine=self.s.engine)
-                tries = len(best.trials)
-                wider = grid.widened(best.knobs)
-                if wider == grid:
-                    break
-                grid = wider
-            found[entry.name] = {"settings": best.knobs, "tries": tries}
-            self.job.progress(f"rules, {members}", len(found), len(entries))
-        return found
+    def _tuned(self) -> dict[str, Any]:
+        panel = self.panel(self.design, "validation")
+        told = partial(self.job.progress, f"rules, {self.members}")
+        return tune_rules(self._rules(panel), panel, self.s.engine, told)
 
-    def rows(self, split: str, members: Members, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    def rows(self, split: str) -> Rows:
         """One row for every series."""
-        panel, s = self.panel(self.series, split, members), self.s
+        panel, s, members = self.panel(self.series, split), self.s, self.members
         begun = process_time()
         law = s.world(members).law({"mode": "closed"})
         proved: list[Floats] = []
@@ -218,9 +221,9 @@ class Yard:
         walks = {UC: walk(panel, judged, engine=s.engine)}
         self.job.timing(f"{split} {UC}, {members}", process_time() - begun, len(panel) * s.hours)
         walks["nothing"] = walk(panel, Nothing(), engine=s.engine)
-        for number, entry in enumerate(entries := self.rules(panel)):
+        for number, entry in enumerate(entries := self._rules(panel)):
             self.job.progress(f"{split}, {members}", number, len(entries))
-            walks[entry.name] = walk(panel, entry.make(**settings[entry.name]["settings"]), engine=s.engine)
+            walks[entry.name] = walk(panel, entry.make(**self.settings[entry.name]["settings"]), engine=s.engine)
         released = np.sum(proved, axis=0)
         return [
             {
@@ -239,15 +242,3 @@ class Yard:
 def _figures(done: Walk, i: int) -> dict[str, float]:
     cost = float(-done.totals[i])
     return {"cost": cost, "utility": -cost, "violations": float(done.violations[i])}
-
-
-def _tables(policies: Sequence[str]) -> list[dict[str, Any]]:
-    columns = [
-        {"name": "Cost", "from": "cost", "how": "mean"},
-        {"name": "Violations", "from": "violations", "how": "sum"},
-    ]
-    base = {"split": "test", "order": list(policies), "columns": columns}
-    return [
-        {**base, "name": "policies", "title": "Cost of a series, mean over series", "group": ["policy"]},
-        {**base, "name": "families", "title": "Cost of a series by data set", "group": ["family", "policy"]},
-    ]

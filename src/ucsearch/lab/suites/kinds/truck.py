@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from time import process_time
 from typing import Any, Literal
 
@@ -19,29 +20,34 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ucsearch.errors import InputError
 from ucsearch.lab.comparators import key_from
-from ucsearch.lab.suites.gates.primary import Endpoint, value_record
-from ucsearch.lab.suites.job import Findings, Job
-from ucsearch.lab.suites.kinds.declaring import declaration, family_of
+from ucsearch.lab.suites.evidence.rows import Row
+from ucsearch.lab.suites.gates.primary import Endpoint, PrimaryQuestion
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.kinds.rules import cost_tables, question_problems, tune_rules
 from ucsearch.lab.suites.kinds.series import SALT, Stretch, by_hash, is_design
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS, World
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan, both_splits
+from ucsearch.lab.suites.recheck.differences import Problem
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.options import Proof, Run
 from ucsearch.policies import Exact
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.practice import Nothing
 from ucsearch.replay.truck import Trucks, TruckValues, truck_rules
-from ucsearch.replay.tune import Grid, tune
 from ucsearch.replay.walk import Walk, walk
 
-__all__ = ["TruckSettings", "run"]
+__all__ = ["Shop", "TruckSettings"]
 
 Floats = NDArray[np.float64]
 UC = "uc"
 LITRES = (1.0, 2.0, 3.0, 5.0)  # volume of a unit, by a hash of the item's id
-WIDENINGS = 3  # times that a grid is widened where its best setting lies at an edge
+RULES = (
+    "(s,S) by item, filled by loss", "(s,S), filled by loss", "newsvendor by the pack", "base-stock, fair share",
+    "base-stock, in proportion",
+)  # fmt: skip
 
 
 class TruckSettings(BaseModel):
@@ -96,9 +102,21 @@ class TruckSettings(BaseModel):
             region: tuple(sorted(f"{store} truck {g}" for store in stores for g in range(self.trucks)))
             for region, stores in self.families.items()
         }
-        policies = ("uc", "nothing", "(s,S) by item, filled by loss", "(s,S), filled by loss", "newsvendor by the pack",
-                    "base-stock, fair share", "base-stock, in proportion")  # fmt: skip
-        return both_splits(trucks, self.days, policies)
+        return both_splits(trucks, self.days, (UC, "nothing", *RULES))
+
+    @property
+    def candidate(self) -> dict[str, Any]:
+        """The policy that is judged, declared."""
+        return {"id": UC, "risk": 0.0, "depth": self.depth, "room": self.room}
+
+    @property
+    def replaceable(self) -> tuple[str, ...]:
+        """Families that may come from other files."""
+        return tuple(store for _, store in self.stores)
+
+    def problems(self, rows: Sequence[Row], selection: Selection) -> Iterator[Problem]:
+        """What is wrong about the question of a selection record."""
+        return question_problems(self.candidate, frozenset(RULES), self.endpoint, self.delta, selection)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -111,50 +129,48 @@ class Store:
     trucks: Trucks
 
 
-def run(suite: Suite, job: Job) -> Findings:
-    s: TruckSettings = suite.settings
-    shop = Shop(suite, job)
-    protocol = Protocol(
-        suite=suite.name, seed=suite.seed, form="cost", metric="cost", utility="utility",
-        families=shop.datasets, windows={"validation": 1, "test": 1}, gate=False,
-    )  # fmt: skip
-    settings = job.shard("rules", shop.tuned)
-    rows = job.shard("validation", lambda: shop.rows("validation", settings))
-    record = declaration(
-        suite, job, shop.datasets, {"id": UC, "risk": 0.0, "depth": s.depth, "room": s.room}, form="cost",
-        metric="cost", utility="utility", windows=protocol.windows,
-    )  # fmt: skip
-    record["value"] = value_record(rows, protocol, settings, s.endpoint, s.delta)
-    job.select(record)
-    opened = job.is_sized(record["value"]["power"])
-    if opened:
-        job.open_test(shop.opened())
-        rows = [*rows, *job.shard("test", lambda: shop.rows("test", settings))]
-    names = {region: sorted({row["series"] for row in rows if row["family"] == region}) for region in s.families}
-    return Findings(
-        rows=rows, tables=_tables([UC, "nothing", *settings]) if opened else [], checks=[], data=shop.files,
-        splits=dict.fromkeys(("validation", "test") if opened else ("validation",), names),
-        extra={"replaced_families": sorted(job.families)} if job.families else {},
-    )  # fmt: skip
-
-
-class Shop:
+class Shop(Kind):
     """Data of all stores, cut into the days of each split."""
 
+    s: TruckSettings
+
     def __init__(self, suite: Suite, job: Job) -> None:
-        self.s: TruckSettings = suite.settings
-        self.job, self.seed = job, suite.seed
+        super().__init__(suite, job)
         self.world = self.s.world()
         self.horizon: int = max(self.s.depth, self.world.binding.delay + 1) + 1
         self.series: dict[str, list[Any]] = {}
-        self.files: list[Any] = []
-        self.datasets: dict[str, str] = {}
         for region, store in self.s.stores:
-            family = family_of(store, job)
+            family = self.family(store)
             self.datasets[region] = family.dataset
-            self.files.extend(family.files)
             self.series[store] = self._chosen(store, family.series)
-        self.tuning = [one for one in family_of(self.s.tuned_on[0], job).series if is_design(one.id)]
+        self.settings: dict[str, Any] = {}
+
+    # ---------------------------------------------------------------- the protocol's parts
+
+    def protocol(self) -> Protocol:
+        return self.compared("cost", "cost", "utility", {"validation": 1, "test": 1})
+
+    def validation(self, settled: Selection | None = None) -> Rows:
+        self.settings = self.job.shard("rules", self._tuned)
+        rows: Rows = self.job.shard("validation", lambda: self.rows("validation"))
+        return rows
+
+    def choice(self, rows: Rows) -> dict[str, Any]:
+        return self.s.candidate
+
+    def question(self) -> PrimaryQuestion:
+        return PrimaryQuestion(self.settings, self.s.endpoint, self.s.delta)
+
+    def test(self, selection: Selection) -> Rows:
+        rows: Rows = self.job.shard("test", lambda: self.rows("test"))
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        order = [UC, "nothing", *self.settings]
+        return cost_tables(order, "a truck's items, mean over trucks", "a truck's items by region",
+                           [("Fill rate", "fill_rate")])  # fmt: skip
+
+    # ---------------------------------------------------------------- data
 
     @property
     def after(self) -> int:
@@ -181,9 +197,9 @@ class Shop:
         before = y[: len(y) - self.after]
         return len(before) >= self.s.fit and float(before[-DAYS:].mean()) >= self.s.busy
 
-    def opened(self) -> dict[str, dict[str, list[int]]]:
+    def opened(self) -> Opened:
         """By region and item the periods of the test."""
-        found: dict[str, dict[str, list[int]]] = {region: {} for region in self.s.families}
+        found: Opened = {region: {} for region in self.s.families}
         for region, store in self.s.stores:
             for one in self.series[store]:
                 found[region][one.id] = [len(one.y) - self.s.days - self.horizon, len(one.y)]
@@ -199,7 +215,9 @@ class Shop:
             y = one.y[:end]
             ahead = self.horizon if split == "test" else 0
             stretches.append(Stretch(region, one.id, 0, end - ahead - self.s.days, self.s.days, 7, y, 1.0))
-        key = key_from(np.random.default_rng([self.seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:4])]))
+        key = key_from(
+            np.random.default_rng([self.suite.seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:4])])
+        )
         panel = self._with_costs(self.world.panel(stretches, self.horizon, key))
         return Store(region, name, panel, self._trucks(panel))
 
@@ -225,37 +243,25 @@ class Shop:
 
     # ---------------------------------------------------------------- policies
 
-    def tuned(self) -> dict[str, Any]:
-        """Every rule's cheapest setting on design items, its grid widened while the best lies at an edge."""
+    def _tuned(self) -> dict[str, Any]:
         name, count = self.s.tuned_on
-        known = {one.id: one for one in self.tuning if self._busy(one.y)}
+        known = {one.id: one for one in self.family(name).series if is_design(one.id) and self._busy(one.y)}
         series = [known[one] for one in by_hash(list(known), SALT)[:count]]
         store = self.store(name, f"tuning {name}", series, "validation")
-        found: dict[str, Any] = {}
-        for entry in truck_rules(store.panel, store.trucks):
-            grid, tries = Grid(entry.knobs), 0
-            for _ in range(WIDENINGS + 1):
-                best = tune(entry, store.panel, grid.values, engine=self.s.engine)
-                tries = len(best.trials)
-                wider = grid.widened(best.knobs)
-                if wider == grid:
-                    break
-                grid = wider
-            found[entry.name] = {"settings": best.knobs, "tries": tries}
-            self.job.progress("rules", len(found), 5)
-        return found
+        rules = truck_rules(store.panel, store.trucks)
+        return tune_rules(rules, store.panel, self.s.engine, partial(self.job.progress, "rules"))
 
-    def rows(self, split: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    def rows(self, split: str) -> Rows:
         """One row for every truck."""
         out: list[dict[str, Any]] = []
         for number, (region, name) in enumerate(self.s.stores):
             self.job.progress(split, number, len(self.s.stores))
             store = self.store(region, name, self.series[name], split)
-            out.extend(self._rows(split, store, settings))
+            out.extend(self._rows(split, store))
         self.job.progress(split, len(self.s.stores), len(self.s.stores))
         return out
 
-    def _rows(self, split: str, store: Store, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _rows(self, split: str, store: Store) -> Iterator[dict[str, Any]]:
         panel, trucks, s = store.panel, store.trucks, self.s
         begun = process_time()
         law = self.world.law({"mode": "closed"})
@@ -269,7 +275,7 @@ class Shop:
         self.job.timing(f"{split} {UC}", process_time() - begun, len(panel) * s.days)
         walks["nothing"] = walk(panel, Nothing(), engine=s.engine)
         for entry in truck_rules(panel, trucks):
-            walks[entry.name] = walk(panel, entry.make(**settings[entry.name]["settings"]), engine=s.engine)
+            walks[entry.name] = walk(panel, entry.make(**self.settings[entry.name]["settings"]), engine=s.engine)
         for g, which in enumerate(trucks.items):
             proved = {"asked": float(len(which) * s.days), "proved": float(judged.released[which].sum())}
             yield {
@@ -298,16 +304,3 @@ class Shop:
 def _byte(what: str, item: str) -> int:
     """A number from 0 to 255 that the item's id draws."""
     return hashlib.sha256(f"{what}/{item}".encode()).digest()[0]
-
-
-def _tables(policies: Sequence[str]) -> list[dict[str, Any]]:
-    def column(name: str, source: str, how: str) -> dict[str, str]:
-        return {"name": name, "from": source, "how": how}
-
-    columns = [column("Cost", "cost", "mean"), column("Fill rate", "fill_rate", "mean"),
-               column("Violations", "violations", "sum")]  # fmt: skip
-    base = {"split": "test", "order": list(policies), "columns": columns}
-    return [
-        {**base, "name": "policies", "title": "Cost of a truck's items, mean over trucks", "group": ["policy"]},
-        {**base, "name": "families", "title": "Cost of a truck's items by region", "group": ["family", "policy"]},
-    ]

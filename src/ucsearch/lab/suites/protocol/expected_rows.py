@@ -13,13 +13,15 @@ from typing import Any
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.recheck.differences import Problem, differences
 
-__all__ = ["SAMPLERS", "Expected", "Plan", "both_splits", "is_sampler", "row_problems"]
+__all__ = ["SAMPLERS", "Expected", "Plan", "both_splits", "budget_problems", "is_sampler", "place_of", "row_problems"]
 
 Table = Mapping[str, Any]
 Expected = int | tuple[str, ...] | None
 """How many series, or which; None where only the data can say."""
 
 SAMPLERS = ("cem", "mppi", "risk-random")
+SPENT = 0.95
+"""Of its budget a sampler must have spent so much: plans that end in a dead end cost less than they might."""
 
 
 @dataclass(frozen=True)
@@ -118,3 +120,15 @@ def _names(found: Any, wanted: frozenset[str], exactly: bool, where: str) -> Ite
         yield Problem(where, f"nothing of {', '.join(missing)}", "declared by suite.toml")
     if strange and exactly:
         yield Problem(where, ", ".join(strange), "nothing of it in suite.toml")
+
+
+def budget_problems(policies: Mapping[str, Any], name: str, budget: float, where: str) -> Iterator[Problem]:
+    """Whether a policy spent what it was given; `where` is the row."""
+    found = (policies.get(name) or {}).get("expansions")
+    if not (isinstance(found, (int, float)) and SPENT * budget <= found <= budget):
+        yield Problem(f"{where} {name}.expansions", repr(found), f"a budget of {budget:g}, spent")
+
+
+def place_of(row: Row) -> str:
+    """Which row it is, for people."""
+    return f"{row['split']} {row['family']} {row['series']} window {row['window']}"

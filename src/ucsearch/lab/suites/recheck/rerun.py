@@ -17,22 +17,13 @@ from ucsearch.lab.suites.evidence.drawn import draw_series
 from ucsearch.lab.suites.evidence.ledger import LEDGER
 from ucsearch.lab.suites.evidence.manifest import Evidence, read_part
 from ucsearch.lab.suites.evidence.rows import Row
-from ucsearch.lab.suites.job import Job, Progress
-from ucsearch.lab.suites.kinds import again_of
+from ucsearch.lab.suites.job import Job, Progress, RunOptions
 from ucsearch.lab.suites.recheck.differences import Problem, differences
-from ucsearch.lab.suites.run import evaluate
-from ucsearch.lab.suites.suite import parse_suite
+from ucsearch.lab.suites.run import data_of, evaluate, run_share
+from ucsearch.lab.suites.suite import Suite, parse_suite
 from ucsearch.records.canonical import canonical, loads
 
-__all__ = ["Again", "rerun"]
-
-
-class Again(NamedTuple):
-    """What a run of a share gave."""
-
-    rows: list[dict[str, Any]]
-    data: list[Any]  # the files read
-    left_out: tuple[str, ...] = ()  # policies that a share cannot run
+__all__ = ["rerun"]
 
 
 def rerun(
@@ -47,42 +38,51 @@ def rerun(
         differences(evidence.predicate["settings"], loads(canonical(suite.as_json())), "predicate.settings")
     )
     wanted = draw_series(evidence.rows, share)
-    every = len({(row["family"], row["series"]) for row in evidence.rows})
-    again = again_of(suite.kind)
+    every = sorted({(row["family"], row["series"]) for row in evidence.rows})
     with TemporaryDirectory() as folder:
         # A look that repeats a selection shows nothing new, and this one is nobody's evidence: its ledger goes.
-        ledger = Path(folder) / LEDGER
-        if again is None or evidence.selection is None:
-            run = evaluate(suite, folder, data_dir=data_dir, threads=threads, ledger=ledger, progress=progress)
-            body = read_part(run.folder, "rows.jsonl")
-            found = Again([loads(line) for line in body.splitlines()], run.statement["predicate"]["data"])
-            wanted = sorted({(row["family"], row["series"]) for row in evidence.rows})
-        else:
-            identity = {
-                "card_sha256": evidence.digests["card.md"],
-                "settings": suite.as_json(),
-                "suite_sha256": hashlib.sha256(suite.text.encode()).hexdigest(),
-            }
-            at = Path(folder) / suite.name
-            job = Job(at, identity, data_dir=data_dir, threads=threads, ledger=ledger, progress=progress)
-            job.select(evidence.selection)
-            made = again(suite, job, evidence.selection, wanted, any(row["split"] == "test" for row in evidence.rows))
-            files = [{"name": f.name, "sha256": f.sha256, "bytes": f.bytes, "status": f.status} for f in made.data]
-            found = made._replace(data=sorted(files, key=lambda f: str(f["name"])))
-    problems.extend(differences(evidence.predicate["data"], _once(found.data), "predicate.data"))
+        options: RunOptions = {"data_dir": data_dir, "threads": threads, "progress": progress,
+                               "ledger": Path(folder) / LEDGER}  # fmt: skip
+        found = _share(evidence, suite, wanted, Path(folder), options)
+        if found is None:
+            found, wanted = _whole(suite, folder, options), every
+    problems.extend(differences(evidence.predicate["data"], found.data, "predicate.data"))
     problems.extend(_compared(evidence.rows, found, set(wanted)))
-    notes = [f"{len(wanted)} of {every} series were run again from the data"]
+    notes = [f"{len(wanted)} of {len(every)} series were run again from the data"]
     if found.left_out:
         notes.append(f"not run again, because they need all series: {', '.join(found.left_out)}")
     return problems, notes
 
 
-def _once(files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    known = {str(f["name"]): dict(f) for f in files}
-    return [known[name] for name in sorted(known)]
+class _Found(NamedTuple):
+    rows: list[dict[str, Any]]
+    data: list[dict[str, Any]]  # the files read
+    left_out: Sequence[str] = ()  # policies that a share cannot run
 
 
-def _compared(rows: Sequence[Row], found: Again, wanted: set[tuple[str, str]]) -> Iterator[Problem]:
+def _share(
+    evidence: Evidence, suite: Suite, wanted: Sequence[tuple[str, str]], folder: Path, options: RunOptions
+) -> _Found | None:
+    """None for kinds whose series cannot be run apart."""
+    if evidence.selection is None:
+        return None
+    identity = {
+        "card_sha256": evidence.digests["card.md"],
+        "settings": suite.as_json(),
+        "suite_sha256": hashlib.sha256(suite.text.encode()).hexdigest(),
+    }
+    opened = any(row["split"] == "test" for row in evidence.rows)
+    ran = run_share(suite, Job(folder / suite.name, identity, **options), evidence.selection, wanted, opened)
+    return None if ran is None else _Found(ran[1], data_of(ran[0]), ran[0].left_out())
+
+
+def _whole(suite: Suite, folder: str, options: RunOptions) -> _Found:
+    run = evaluate(suite, folder, **options)
+    body = read_part(run.folder, "rows.jsonl")
+    return _Found([loads(line) for line in body.splitlines()], run.statement["predicate"]["data"])
+
+
+def _compared(rows: Sequence[Row], found: _Found, wanted: set[tuple[str, str]]) -> Iterator[Problem]:
     key = ("split", "family", "series", "window")
     made = {tuple(row[k] for k in key): loads(canonical(row)) for row in found.rows}
     for row in rows:

@@ -3,7 +3,7 @@
 1. form, digests and seal (`read_evidence`)
 2. the suite file and the card are what the settings, the selection and the manifest say
 3. rows are what the suite's kind asks for: families, series, windows, decisions, candidates, policies (`plan`)
-4. the selection follows from the validation rows, and candidates and budgets from the suite file (`budgets`)
+4. the selection follows from the validation rows, and candidates, budgets and question from the suite file
 5. looks: the ledger's chain holds, and it has a look under this suite, card and selection, of these series and periods
 6. tables, deltas, secondary audit, gate, no-go audit, checks and verdict follow from the rows
 7. the gate's figures once more, by a second program (`second`)
@@ -29,15 +29,13 @@ from ucsearch.lab.suites.evidence.ledger import LEDGER, Look, before, by_dataset
 from ucsearch.lab.suites.evidence.manifest import Evidence, FalseClaim, read_evidence
 from ucsearch.lab.suites.evidence.rows import EvidenceError, Row, split_problems
 from ucsearch.lab.suites.gates.derive import DERIVED, derive
-from ucsearch.lab.suites.gates.power import power_record
-from ucsearch.lab.suites.gates.primary import GATE, LEAST_POWER
+from ucsearch.lab.suites.gates.power import may_open, power_record
+from ucsearch.lab.suites.gates.primary import GATE
 from ucsearch.lab.suites.gates.primary import value_record as primary_record
 from ucsearch.lab.suites.gates.value import value_record
-from ucsearch.lab.suites.protocol.audit import audit_rows, is_stopped
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan, row_problems
 from ucsearch.lab.suites.protocol.selection import declare, select
-from ucsearch.lab.suites.recheck.budgets import choice_problems
 from ucsearch.lab.suites.recheck.differences import Problem, differences
 from ucsearch.lab.suites.recheck.second import gate_again, value_bounds_again
 from ucsearch.lab.suites.suite import Suite, parse_suite
@@ -136,11 +134,7 @@ def _splits(e: Evidence, plan: Plan) -> Iterator[Problem]:
     for text in split_problems(e.rows, p["splits"]):
         where, _, what = text.partition(": ")
         yield Problem(where, "a clean split", what)
-    chosen = e.selection is not None and e.selection["candidate"] is not None
-    sized = True
-    if e.selection is not None and (e.selection.get("value") or {}).get("gate") == GATE:
-        sized = e.selection["value"]["power"] >= LEAST_POWER
-    opened = "test" in plan.series and chosen and sized and not is_stopped(audit_rows(e.rows))
+    opened = "test" in plan.series and e.selection is not None and may_open(e.rows, e.selection)
     yield from row_problems(plan, e.rows, opened=opened)
     if p["protocol"] is not None:
         protocol = Protocol.from_json(p["protocol"])
@@ -174,7 +168,8 @@ def _selection(e: Evidence, suite: Suite, plan: Plan) -> Iterator[Problem]:
     if "power" in record:
         derived["power"] = power_record(e.rows, protocol, record)
     yield from differences(record, loads(canonical(derived)), "selection.json")
-    yield from choice_problems(suite, plan, e.rows, record)
+    if hasattr(suite.settings, "problems"):
+        yield from suite.settings.problems(e.rows, record)
 
 
 def _own(e: Evidence, looks: list[dict[str, Any]]) -> Mapping[str, Any] | None:

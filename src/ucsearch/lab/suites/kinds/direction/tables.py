@@ -1,30 +1,23 @@
-"""What the direction suites share beside the walk: the declared selection, tables and checks.
+"""What the direction suites share beside the walk: tables, checks, and the choice that validation makes.
 
 Tables and checks are specifications; their figures are filled in from the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.evidence.tables import cell_check
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.declaring import declaration
-from ucsearch.lab.suites.suite import Suite
+from ucsearch.lab.suites.protocol.expected_rows import budget_problems, place_of
+from ucsearch.lab.suites.recheck.differences import Problem, differences
+from ucsearch.replay.statistics import mean as mean_of
 
-__all__ = ["count_checks", "counts", "mean", "of_direction", "table"]
+__all__ = ["choice_problems", "count_checks", "counts", "mean", "table"]
 
 BEAMS = ("beam", "uc")
 SAMPLING = ("rand-shoot", "cem", "rand-shoot-even", "cem-even")
-
-
-def of_direction(suite: Suite, job: Job, families: Mapping[str, str], candidate: Mapping[str, Any]) -> dict[str, Any]:
-    """The selection record."""
-    windows = {"validation": 1, "test": 1}
-    return declaration(
-        suite, job, families, candidate, form="reward", metric="reward", utility="reward", windows=windows
-    )
 
 
 def mean(name: str, source: str) -> dict[str, str]:
@@ -70,3 +63,30 @@ def count_checks(beams: int | None, sampling: int | None, policies: Sequence[str
                 text = f"expansions of {name} per series, {column.lower()}"
                 out.append(cell_check(text, "counts", [name], column, right=wanted or 0))
     return out + [cell_check(f"violations of {name}", "counts", [name], "Violations") for name in policies]
+
+
+def choice_problems(
+    rows: Sequence[Row], selection: Mapping[str, Any], figure: tuple[str, str, str], budget: int,
+    best: Callable[[dict[str, float]], tuple[str, float]],
+) -> Iterator[Problem]:  # fmt: skip
+    """Whether what was declared follows from validation. `figure`: policy and metric that are compared, and the member
+    of the record that holds them; `budget`: plans times steps of a sampler's decision; `best`: id and risk of the best
+    candidate."""
+    settings = selection["candidates"][0]["settings"]
+    policy, metric, member = figure
+    validation = [row for row in rows if row["split"] == "validation"]
+    names = sorted({name for row in validation for name in row.get("candidates") or {}})
+    figures = {n: mean_of([row["candidates"][n]["policies"][policy][metric] for row in validation]) for n in names}
+    where = "selection.json.candidates[0].settings"
+    yield from differences(settings.get(member), figures, f"{where}.{member}")
+    if not figures:
+        return
+    name, risk = best(figures)
+    yield from differences(settings.get("id"), name, f"{where}.id")
+    yield from differences(settings.get("risk"), risk, f"{where}.risk")
+    for row in rows:
+        if row["split"] == "test":
+            for sampler in ("cem", "rand-shoot"):
+                yield from budget_problems(
+                    row["policies"], sampler, budget * row["decisions"], f"rows.jsonl {place_of(row)}"
+                )

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.lab.suites.evidence.tables import cell_check
-from ucsearch.lab.suites.job import Findings, Job
+from ucsearch.lab.suites.kinds.kind import Kind, Rows
 from ucsearch.lab.suites.kinds.known_optimum.chain import Chain, Cost
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
@@ -25,11 +25,11 @@ from ucsearch.options import Proof, Run
 from ucsearch.replay.classics.backorder import optimise_s_s
 from ucsearch.replay.classics.demand import Demand, geometric, poisson
 
-__all__ = ["KnownOptimumSettings", "run"]
+__all__ = ["KnownOptimum", "KnownOptimumSettings"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-SPLIT = "design"  # nothing is held out: the systems are given, and every cost is exact
+SPLIT = "design"
 MEAN = 5.0  # units of demand a period, Zipkin's
 HOLDING = 1.0
 CLOSED, SAMPLED, WORST = "uc-closed", "uc-members", "uc-members, worst seed"
@@ -78,23 +78,30 @@ class KnownOptimumSettings(BaseModel):
         )  # fmt: skip
 
 
-def run(suite: Suite, job: Job) -> Findings:
-    s: KnownOptimumSettings = suite.settings
-    rows: list[dict[str, Any]] = []
-    every = [(system, lead) for system in s.systems for lead in system.leads]
-    for n, (system, lead) in enumerate(every):
-        job.progress("systems", n, len(every))
-        found = job.shard(f"{system.name}-L{lead}", partial(_system, suite, system, lead))
-        for name, seconds in found["seconds"].items():
-            job.timing(name, seconds, 1)
-        policies = found["policies"]
-        rows.append({"split": SPLIT, "family": system.name, "series": f"L{lead}", "window": 0, "start": 0,
-                     "decisions": 1, "policies": policies, "certificate": None})  # fmt: skip
-    job.progress("systems", len(every), len(every))
-    return Findings(
-        rows=rows, tables=_tables(), checks=_checks(s, rows), extra={}, data=[],
-        splits={SPLIT: {system.name: [f"L{lead}" for lead in system.leads] for system in s.systems}},
-    )  # fmt: skip
+class KnownOptimum(Kind):
+    """Nothing is held out: the systems are given, and every cost is exact."""
+
+    describes = True
+    s: KnownOptimumSettings
+
+    def describe(self) -> Rows:
+        rows: Rows = []
+        every = [(system, lead) for system in self.s.systems for lead in system.leads]
+        for n, (system, lead) in enumerate(every):
+            self.job.progress("systems", n, len(every))
+            found = self.job.shard(f"{system.name}-L{lead}", partial(_system, self.suite, system, lead))
+            for name, seconds in found["seconds"].items():
+                self.job.timing(name, seconds, 1)
+            rows.append({"split": SPLIT, "family": system.name, "series": f"L{lead}", "window": 0, "start": 0,
+                         "decisions": 1, "policies": found["policies"], "certificate": None})  # fmt: skip
+        self.job.progress("systems", len(every), len(every))
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        return _tables()
+
+    def checks(self, rows: Rows) -> list[dict[str, Any]]:
+        return _checks(self.s)
 
 
 def _chain(system: System, lead: int, demand: Demand) -> Chain:
@@ -262,7 +269,7 @@ def _tables() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _checks(s: KnownOptimumSettings, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _checks(s: KnownOptimumSettings) -> list[dict[str, Any]]:
     out = [
         cell_check("gap_mean", "policies", [CLOSED], "Gap, mean", "<=", s.closed_mean),
         cell_check("gap_max", "policies", [CLOSED], "Gap, largest", "<=", s.closed_max),

@@ -8,7 +8,7 @@ in the benchmark card.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -22,19 +22,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.records import ResolvedFile
 from ucsearch.lab.suites.evidence.tables import cell_check
-from ucsearch.lab.suites.job import Findings, Job
-from ucsearch.lab.suites.kinds.declaring import declaration
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.lost_sales.chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
 from ucsearch.lab.suites.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
+from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
-from ucsearch.lab.suites.recheck.rerun import Again
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.replay.classics.instances import Instance, load_instance
 from ucsearch.replay.classics.lost_sales import AverageCost, LostSales, average_cost, solve
 from ucsearch.replay.classics.optimise import optimise_base_stock, optimise_capped_base_stock, optimise_constant_order
 from ucsearch.replay.classics.policies import CappedBaseStock, MyopicOne, MyopicTwo
 
-__all__ = ["LostSalesSettings", "SavedPolicy", "run"]
+__all__ = ["LostSalesSettings", "SavedPolicy", "ZipkinLostSales"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -107,50 +107,60 @@ class _Result(NamedTuple):
     more: dict[str, float]
 
 
-def run(suite: Suite, job: Job) -> Findings:
-    """Write the fixed settings down, then evaluate every policy on every instance."""
-    s: LostSalesSettings = suite.settings
-    instances = [load_instance(name) for name in s.instances]
-    if len(set(s.instances)) != len(instances):
-        raise InputError("lost_sales.instances", list(s.instances), "each instance once")
-    saved, files = _saved_tables(s.ppo, job.data_dir)
-    if saved is not None:
-        for instance in instances:
-            _check_table(saved, instance)
-    job.select(_declaration(suite, job, instances))
-    job.open_test({family: {one: [0, 1] for one in names} for family, names in _series_of(instances).items()})
-    rows = []
-    for n, instance in enumerate(instances):
-        job.progress(instance.name, n, len(instances))
-        found = job.shard(instance.name, partial(_row, suite, job, instance, saved))
-        rows.append(found["row"])
-        for name, (seconds, decisions) in found["seconds"].items():
-            job.timing(name, seconds, decisions)
-    job.progress("done", len(instances), len(instances))
-    return Findings(
-        rows=rows,
-        tables=_tables(),
-        checks=_checks(s, saved is not None),
-        extra={"left_out": [] if saved is not None else [_why_no_ppo(s)]},
-        data=files,
-        splits={"test": _series_of(instances)},
-    )
+class ZipkinLostSales(Kind):
+    """Writes the fixed settings down, then evaluates every policy on every instance."""
 
+    describes = True
+    s: LostSalesSettings
 
-def again(
-    suite: Suite, job: Job, selection: Mapping[str, Any], series: Sequence[tuple[str, str]], opened: bool
-) -> Again:
-    """The rows of some instances once more: nothing was selected, and each stands for itself."""
-    s: LostSalesSettings = suite.settings
-    every = [load_instance(name) for name in s.instances]
-    wanted = [i for i in every if (family_of(i), series_of(i)) in set(series)]
-    saved, files = _saved_tables(s.ppo, job.data_dir)
-    job.open_test({family: {one: [0, 1] for one in names} for family, names in _series_of(wanted).items()})
-    rows = []
-    for n, instance in enumerate(wanted):
-        job.progress(instance.name, n, len(wanted))
-        rows.append(_row(suite, job, instance, saved)["row"])
-    return Again(rows, files)
+    def __init__(self, suite: Suite, job: Job) -> None:
+        super().__init__(suite, job)
+        self.instances = [load_instance(name) for name in self.s.instances]
+        if len(set(self.s.instances)) != len(self.instances):
+            raise InputError("lost_sales.instances", list(self.s.instances), "each instance once")
+        self.saved, self.files = _saved_tables(self.s.ppo, job.data_dir)
+        if self.saved is not None:
+            for instance in self.instances:
+                _check_table(self.saved, instance)
+        self.datasets = {family_of(i): DATASET for i in self.instances}
+
+    def only(self, series: Collection[tuple[str, str]]) -> bool:
+        self.instances = [i for i in self.instances if (family_of(i), series_of(i)) in series]
+        return True
+
+    def protocol(self) -> Protocol:
+        return self.compared("cost", "cost", "saving", {"test": 1})
+
+    def choice(self, rows: Rows) -> dict[str, Any]:
+        """Nothing is chosen; the record says what was fixed before any instance was looked at."""
+        fixed = ("level_offsets", "cap_offsets", "exact_periods", "sampled_periods", "members", "sets", "unplanned",
+                 "open_loop_decisions", "open_loop_width")  # fmt: skip
+        own = {k: v for k, v in self.s.model_dump(mode="json").items() if k in fixed}
+        return {"id": "fixed", "risk": 0.0, **own}
+
+    def opened(self) -> Opened:
+        return {family: {one: [0, 1] for one in names} for family, names in _series_of(self.instances).items()}
+
+    def test(self, selection: Selection) -> Rows:
+        rows = []
+        for n, instance in enumerate(self.instances):
+            self.job.progress(instance.name, n, len(self.instances))
+            make = partial(_row, self.suite, self.job, instance, self.saved)
+            found = self.job.shard(instance.name, make)
+            rows.append(found["row"])
+            for name, (seconds, decisions) in found["seconds"].items():
+                self.job.timing(name, seconds, decisions)
+        self.job.progress("done", len(self.instances), len(self.instances))
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        return _tables()
+
+    def checks(self, rows: Rows) -> list[dict[str, Any]]:
+        return _checks(self.s, self.saved is not None)
+
+    def extra(self) -> dict[str, Any]:
+        return {"left_out": [] if self.saved is not None else [_why_no_ppo(self.s)]}
 
 
 def _series_of(instances: Sequence[Instance]) -> dict[str, list[str]]:
@@ -166,18 +176,6 @@ def family_of(instance: Instance) -> str:
 
 def series_of(instance: Instance) -> str:
     return f"L{instance.lead_time}"
-
-
-def _declaration(suite: Suite, job: Job, instances: Sequence[Instance]) -> dict[str, Any]:
-    """Nothing is chosen; the record says what was fixed before any instance was looked at."""
-    s: LostSalesSettings = suite.settings
-    fixed = ("level_offsets", "cap_offsets", "exact_periods", "sampled_periods", "members", "sets", "unplanned",
-             "open_loop_decisions", "open_loop_width")  # fmt: skip
-    choice = {"id": "fixed", "risk": 0.0, **{k: v for k, v in s.model_dump(mode="json").items() if k in fixed}}
-    families = {family_of(i): DATASET for i in instances}
-    return declaration(
-        suite, job, families, choice, form="cost", metric="cost", utility="saving", windows={"test": 1}, policy=UC
-    )
 
 
 # -------------------------------------------------------------------- one instance

@@ -17,80 +17,115 @@ import numpy as np
 from ucsearch.forecast import RidgePaths
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.suites.evidence.drawn import Drawn
-from ucsearch.lab.suites.job import Findings, Job
-from ucsearch.lab.suites.kinds.declaring import declaration
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.mechanism.measure import Diagnosis, coverage
 from ucsearch.lab.suites.kinds.mechanism.rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
 from ucsearch.lab.suites.kinds.mechanism.tables import checks_of, tables_of
-from ucsearch.lab.suites.kinds.series import Pool, Stretch, choose, load_family
-from ucsearch.lab.suites.kinds.walkforward.records import Samples, of_windows
+from ucsearch.lab.suites.kinds.series import Pool, Stretch, choose
+from ucsearch.lab.suites.kinds.walkforward.rows import Samples, of_windows
+from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.replay.panel import Panel, make_panel
 from ucsearch.replay.walk import walk
 from ucsearch.tasks.base import Binding, bind
 
-__all__ = ["MechanismSettings", "run"]
+__all__ = ["Mechanism", "MechanismSettings"]
 
 SALT = "ucsearch/mechanism"  # its own: other suites' test windows are mostly of other series
-Rows = list[dict[str, Any]]
 
 
-def run(suite: Suite, job: Job) -> Findings:
-    s: MechanismSettings = suite.settings
-    sources = [_Source(name, suite, job) for name in s.sources]
-    found = _measure(sources, "validation", job)
-    declared = {name: declare_source(part["windows"], s) for name, part in found.items()}
-    job.select(_selection(suite, job, sources, declared))
-    job.open_test({family: spans for one in sources for family, spans in one.pool.opened().items()})
-    tested = _measure(sources, "test", job)
-    rows = _rows(found, "validation", s, declared)
-    weigh(rows, s.beams)
-    test_rows = _rows(tested, "test", s, declared)
-    both = weigh(test_rows, s.beams)
-    ids = {family: ids for one in sources for family, ids in one.ids().items()}
-    return Findings(
-        rows=[*rows, *test_rows],
-        tables=tables_of(s),
-        checks=checks_of(s, both),
-        extra={"declared": declared},
-        data=[file for one in sources for file in one.files],
-        splits={"validation": ids, "test": ids},
-        sample=partial(_sample, sources),
-        sampled=s.sampled * len(sources),
-    )
+class Mechanism(Kind):
+    """Declares on validation the constants that predict on the test which orders a beam preserves."""
 
+    describes = True
+    s: MechanismSettings
 
-def _sample(sources: list[_Source], drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
-    found = {name: entry for one in sources for name, entry in one.sample(drawn).items()}
-    return [found[one.name] for one in drawn]
+    def __init__(self, suite: Suite, job: Job) -> None:
+        super().__init__(suite, job)
+        self.sources = [_Source(name, self) for name in self.s.sources]
+        self.declared: dict[str, Any] = {}
+        self.both: Any = None
+
+    def protocol(self) -> Protocol:
+        return self.compared("cost", "regret", "regret", {"validation": self.s.validation, "test": self.s.test})
+
+    def validation(self, settled: Selection | None = None) -> Rows:
+        found = self._measure("validation")
+        self.declared = {name: declare_source(part["windows"], self.s) for name, part in found.items()}
+        rows = self._rows(found)
+        weigh(rows, self.s.beams)
+        return rows
+
+    def choice(self, rows: Rows) -> dict[str, Any]:
+        s = self.s
+        return {
+            "id": f"uc-r{s.risk:g}-d{s.depth}-b{s.width}-k{s.top_k}",
+            "risk": s.risk,
+            "beams": {name: beam.model_dump(mode="json") for name, beam in s.beams.items()},
+            "declared": self.declared,
+        }
+
+    def opened(self) -> Opened:
+        return {family: spans for one in self.sources for family, spans in one.pool.opened().items()}
+
+    def test(self, selection: Selection) -> Rows:
+        rows = self._rows(self._measure("test"))
+        self.both = weigh(rows, self.s.beams)
+        return rows
+
+    def _measure(self, split: str) -> dict[str, dict[str, Any]]:
+        out: dict[str, dict[str, Any]] = {}
+        for n, one in enumerate(self.sources):
+            self.job.progress(f"sources on {split}", n, len(self.sources))
+            found = out[one.name] = self.job.shard(f"{split}-{one.name}", partial(one.measure, split))
+            self.job.timing(one.name, found["seconds"], sum(head["decisions"] for head in found["heads"]))
+        self.job.progress(f"sources on {split}", len(self.sources), len(self.sources))
+        return out
+
+    def _rows(self, found: dict[str, dict[str, Any]]) -> Rows:
+        rows = []
+        for name, part in found.items():
+            for i, (head, window) in enumerate(zip(part["heads"], part["windows"], strict=True)):
+                policies = {b: beam_figures(window, b, self.s, self.declared[name][b]) for b in self.s.beams}
+                policies["exact"] = exact_figures(window, part["coverage"][i], self.s.levels)
+                policies["exact"]["violations"] = part["violations"][i]
+                rows.append({**head, "policies": policies, "certificate": certificate_of(window)})
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        return tables_of(self.s)
+
+    def checks(self, rows: Rows) -> list[dict[str, Any]]:
+        return checks_of(self.s, self.both)
+
+    def extra(self) -> dict[str, Any]:
+        return {"declared": self.declared}
+
+    def sample(self, drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
+        found = {name: entry for one in self.sources for name, entry in one.sample(drawn).items()}
+        return [found[one.name] for one in drawn]
 
 
 class _Source:
     """The series of one source and what is measured on them."""
 
-    def __init__(self, name: str, suite: Suite, job: Job) -> None:
-        self.name, self.job = name, job
-        self.s: MechanismSettings = suite.settings
+    def __init__(self, name: str, kind: Mechanism) -> None:
+        self.name, self.job = name, kind.job
+        self.s: MechanismSettings = kind.s
         settings = self.settings = self.s.sources[name]
         self.binding: Binding = bind(settings.task, settings.multiples, settings.arrivals)
         self.horizon = max(self.s.depth, self.binding.delay + settings.arrivals)
-        self.key = key_from(np.random.default_rng([suite.seed, 0]))
-        self.datasets: dict[str, str] = {}
-        self.files: list[Any] = []
+        self.key = key_from(np.random.default_rng([kind.suite.seed, 0]))
         self.pool = Pool(
             {}, {"validation": self.s.validation, "test": self.s.test}, self.s.decisions, self.horizon, settings.fit,
             settings.scaling, settings.latest,
         )  # fmt: skip
         for part in settings.families:
-            family = load_family(part, job.data_dir)
-            chosen = choose(family.series, settings.per_family, self.pool.least, "evaluation", SALT)
-            self.pool.families[part] = chosen
-            self.datasets[part] = family.dataset
-            self.files.extend(family.files)
-
-    def ids(self) -> dict[str, list[str]]:
-        return {family: sorted(x.id for x in series) for family, series in self.pool.families.items()}
+            family = kind.family(part)
+            self.pool.families[part] = choose(family.series, settings.per_family, self.pool.least, "evaluation", SALT)
+            kind.datasets[part] = family.dataset
 
     def _panel(self, stretches: list[Stretch]) -> Panel:
         floor = -math.inf if self.settings.floor is None else self.settings.floor
@@ -124,41 +159,3 @@ class _Source:
             "coverage": [coverage(panel, n, self.s.depth, self.s.levels) for n in range(len(panel))],
             "seconds": perf_counter() - begun,
         }
-
-
-def _measure(sources: list[_Source], split: str, job: Job) -> dict[str, dict[str, Any]]:
-    out: dict[str, dict[str, Any]] = {}
-    for n, one in enumerate(sources):
-        job.progress(f"sources on {split}", n, len(sources))
-        found = out[one.name] = job.shard(f"{split}-{one.name}", partial(one.measure, split))
-        job.timing(one.name, found["seconds"], sum(head["decisions"] for head in found["heads"]))
-    job.progress(f"sources on {split}", len(sources), len(sources))
-    return out
-
-
-def _selection(suite: Suite, job: Job, sources: list[_Source], declared: dict[str, Any]) -> dict[str, Any]:
-    """The record of what validation chose. The promotion gate's own selection judges certificates, and this suite asks
-    for no promotion; so the constants are declared."""
-    s: MechanismSettings = suite.settings
-    candidate = {
-        "id": f"uc-r{s.risk:g}-d{s.depth}-b{s.width}-k{s.top_k}",
-        "risk": s.risk,
-        "beams": {name: beam.model_dump(mode="json") for name, beam in s.beams.items()},
-        "declared": declared,
-    }
-    families = {family: dataset for one in sources for family, dataset in one.datasets.items()}
-    return declaration(
-        suite, job, families, candidate, form="cost", metric="regret", utility="regret",
-        windows={"validation": s.validation, "test": s.test},
-    )  # fmt: skip
-
-
-def _rows(found: dict[str, dict[str, Any]], split: str, s: MechanismSettings, declared: dict[str, Any]) -> Rows:
-    rows = []
-    for name, part in found.items():
-        for i, (head, window) in enumerate(zip(part["heads"], part["windows"], strict=True)):
-            policies = {beam: beam_figures(window, beam, s, declared[name][beam]) for beam in s.beams}
-            policies["exact"] = exact_figures(window, part["coverage"][i], s.levels)
-            policies["exact"]["violations"] = part["violations"][i]
-            rows.append({**head, "policies": policies, "certificate": certificate_of(window)})
-    return rows

@@ -19,18 +19,19 @@ from ucsearch.engine.api import search_panel
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import Status
 from ucsearch.lab.suites.evidence.tables import cell_check
-from ucsearch.lab.suites.job import Findings, Job
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.kind import Kind, Rows
 from ucsearch.lab.suites.kinds.scaling.plain import Graph, Problem, enumerate_plans, programme, unfold
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Exact, Policy, UCBeam
 from ucsearch.tasks.exposure import DelayedExposure
 
-__all__ = ["ScalingSettings", "run"]
+__all__ = ["Scaling", "ScalingSettings"]
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
-SPLIT = "design"  # nothing is held out: the instances are drawn, and no claim is made beyond them
+SPLIT = "design"
 EXACT = ("enumeration", "dp", "exact", "bnb")
 BEAMS = ("beam", "uc")
 
@@ -70,25 +71,28 @@ class ScalingSettings(BaseModel):
         )  # fmt: skip
 
 
-def run(suite: Suite, job: Job) -> Findings:
-    s: ScalingSettings = suite.settings
-    rows: list[dict[str, Any]] = []
-    for n, cell in enumerate(s.cells):
-        job.progress("cells", n, len(s.cells))
-        found = job.shard(f"cell-{_name(cell)}", partial(_cell, suite, job, cell))
-        rows += found["rows"]
-        for name, (seconds, count) in found["seconds"].items():
-            job.timing(f"{_name(cell)} {name}", seconds, count)
-    job.progress("cells", len(s.cells), len(s.cells))
-    series = [_series(n) for n in range(s.instances)]
-    return Findings(
-        rows=rows,
-        tables=_tables(),
-        checks=_checks(),
-        extra={},
-        data=[],
-        splits={SPLIT: {_name(cell): series for cell in s.cells}},
-    )
+class Scaling(Kind):
+    """Nothing is held out: the instances are drawn, and no claim is made beyond them."""
+
+    describes = True
+    s: ScalingSettings
+
+    def describe(self) -> Rows:
+        rows: Rows = []
+        for n, cell in enumerate(self.s.cells):
+            self.job.progress("cells", n, len(self.s.cells))
+            found = self.job.shard(f"cell-{_name(cell)}", partial(_cell, self.suite, self.job, cell))
+            rows += found["rows"]
+            for name, (seconds, count) in found["seconds"].items():
+                self.job.timing(f"{_name(cell)} {name}", seconds, count)
+        self.job.progress("cells", len(self.s.cells), len(self.s.cells))
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        return _tables()
+
+    def checks(self, rows: Rows) -> list[dict[str, Any]]:
+        return _checks()
 
 
 def _name(cell: tuple[int, int, int]) -> str:

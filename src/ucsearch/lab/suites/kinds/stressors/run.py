@@ -24,23 +24,23 @@ from ucsearch.forecast.streams import series_stream
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.suites.evidence.drawn import Drawn
 from ucsearch.lab.suites.evidence.tables import cell_check
-from ucsearch.lab.suites.job import Findings, Job
-from ucsearch.lab.suites.kinds.declaring import declaration
-from ucsearch.lab.suites.kinds.series import Pool, load_family
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.kinds.series import Pool
 from ucsearch.lab.suites.kinds.stressors.world import (
     CLEAN,
     KINDS,
-    Kind,
     Stress,
     StressedWorld,
+    StressKind,
     recorded,
     shifted,
     watched,
 )
-from ucsearch.lab.suites.kinds.walkforward.figures import certificates_of
-from ucsearch.lab.suites.kinds.walkforward.records import Samples, of_windows
+from ucsearch.lab.suites.kinds.walkforward.rows import Samples, certificates_of, of_windows
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS
+from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.options import Proof, Run
@@ -49,7 +49,7 @@ from ucsearch.replay.choosers import Certified
 from ucsearch.replay.panel import Panel, Stretch
 from ucsearch.replay.walk import Choice, Seen, Walk, walk
 
-__all__ = ["StressorsSettings", "run"]
+__all__ = ["Stressors", "StressorsSettings"]
 
 
 class _Table(BaseModel):
@@ -78,7 +78,7 @@ class StressorsSettings(_Table):
     """Tasks, stresses and when they begin."""
 
     sources: dict[str, Source] = Field(min_length=1)
-    stresses: dict[Kind, tuple[float, ...]] = Field(min_length=1)
+    stresses: dict[StressKind, tuple[float, ...]] = Field(min_length=1)
     decisions: int = Field(120, ge=2, description="of each series")
     onset: int = Field(40, ge=1, description="decision from which on something is wrong")
     fit: int = Field(60, ge=10)
@@ -121,48 +121,60 @@ class StressorsSettings(_Table):
         )  # fmt: skip
 
 
-def run(suite: Suite, job: Job) -> Findings:
-    s: StressorsSettings = suite.settings
-    pools, datasets, files = _pools(s, job)
-    fixed = {"id": "as chosen before", "risk": max(source.risk for source in s.sources.values())}
-    job.select(
-        declaration(suite, job, datasets, fixed, form="cost", metric="cost", utility="utility", windows={"test": 1})
-    )
-    job.open_test({family: spans for pool in pools.values() for family, spans in pool.opened().items()})
-    rows, jobs = [], [(name, family) for name, source in s.sources.items() for family in source.families]
-    for n, (name, family) in enumerate(jobs):
-        job.progress("families", n, len(jobs))
-        stretches = [stretch for stretch in pools[name].stretches("test", job) if stretch.family == family]
-        begun = process_time()
-        shard = job.shard(f"{name}-{family}", partial(_family, suite, s.sources[name], stretches, job.threads))
-        job.timing(name, process_time() - begun, len(stretches) * s.decisions * len(list(s.each())))
-        for i, stretch in enumerate(stretches):
-            rows.append({
-                "split": "test", "family": family, "series": stretch.series, "window": 0, "start": stretch.start,
-                "decisions": s.decisions, "source": name, "certificate": shard["certificates"][i],
-                "policies": {stress: figures[i] for stress, figures in shard["stresses"].items()},
-            })  # fmt: skip
-    job.progress("families", len(jobs), len(jobs))
-    ids = {f: sorted(x.id for x in series) for pool in pools.values() for f, series in pool.families.items()}
-    return Findings(
-        rows=rows, tables=_tables(s), checks=_checks(s), extra={}, data=files, splits={"test": ids},
-        sample=partial(_sample, suite, pools, job), sampled=s.sampled,
-    )  # fmt: skip
+class Stressors(Kind):
+    """The policies that suites before this one had chosen, on other series, under every stress."""
 
+    describes = True
+    s: StressorsSettings
 
-def _pools(s: StressorsSettings, job: Job) -> tuple[dict[str, Pool], dict[str, str], list[Any]]:
-    pools: dict[str, Pool] = {}
-    datasets: dict[str, str] = {}
-    files: list[Any] = []
-    for name, source in s.sources.items():
-        ahead = _horizon(s, source)
-        pool = pools[name] = Pool({}, {"test": 1}, s.decisions, ahead, s.fit, source.scaling)
-        for family in source.families:
-            loaded = load_family(family, job.data_dir)
-            pool.take(family, loaded.series, source.per_family, skip=source.skip, busy=source.busy, latest=DAYS)
-            datasets[family] = loaded.dataset
-            files.extend(loaded.files)
-    return pools, datasets, files
+    def __init__(self, suite: Suite, job: Job) -> None:
+        super().__init__(suite, job)
+        self.pools: dict[str, Pool] = {}
+        for name, source in self.s.sources.items():
+            ahead = _horizon(self.s, source)
+            pool = self.pools[name] = Pool({}, {"test": 1}, self.s.decisions, ahead, self.s.fit, source.scaling)
+            for family in source.families:
+                loaded = self.family(family)
+                pool.take(family, loaded.series, source.per_family, skip=source.skip, busy=source.busy, latest=DAYS)
+                self.datasets[family] = loaded.dataset
+
+    def protocol(self) -> Protocol:
+        return self.compared("cost", "cost", "utility", {"test": 1})
+
+    def choice(self, rows: Rows) -> dict[str, Any]:
+        return {"id": "as chosen before", "risk": max(source.risk for source in self.s.sources.values())}
+
+    def opened(self) -> Opened:
+        return {family: spans for pool in self.pools.values() for family, spans in pool.opened().items()}
+
+    def test(self, selection: Selection) -> Rows:
+        s, rows = self.s, []
+        jobs = [(name, family) for name, source in s.sources.items() for family in source.families]
+        for n, (name, family) in enumerate(jobs):
+            self.job.progress("families", n, len(jobs))
+            every = self.pools[name].stretches("test", self.job)
+            stretches = [stretch for stretch in every if stretch.family == family]
+            begun = process_time()
+            make = partial(_family, self.suite, s.sources[name], stretches, self.job.threads)
+            shard = self.job.shard(f"{name}-{family}", make)
+            self.job.timing(name, process_time() - begun, len(stretches) * s.decisions * len(list(s.each())))
+            for i, stretch in enumerate(stretches):
+                rows.append({
+                    "split": "test", "family": family, "series": stretch.series, "window": 0, "start": stretch.start,
+                    "decisions": s.decisions, "source": name, "certificate": shard["certificates"][i],
+                    "policies": {stress: figures[i] for stress, figures in shard["stresses"].items()},
+                })  # fmt: skip
+        self.job.progress("families", len(jobs), len(jobs))
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        return _tables(self.s)
+
+    def checks(self, rows: Rows) -> list[dict[str, Any]]:
+        return _checks(self.s)
+
+    def sample(self, drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
+        return _sample(self.suite, self.pools, self.job, drawn)
 
 
 def _horizon(s: StressorsSettings, source: Source) -> int:

@@ -25,8 +25,8 @@ __all__ = ["CLEAN", "KINDS", "Seen", "Stress", "StressedWorld", "recorded", "shi
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Kind = Literal["noise", "bias", "spread", "missing", "outliers", "delay", "shift"]
-KINDS: tuple[Kind, ...] = ("noise", "bias", "spread", "missing", "outliers", "delay", "shift")
+StressKind = Literal["noise", "bias", "spread", "missing", "outliers", "delay", "shift"]
+KINDS: tuple[StressKind, ...] = ("noise", "bias", "spread", "missing", "outliers", "delay", "shift")
 CLEAN = "uc"
 WRONG_BY = 5.0  # a wrong record is so many times the true value
 _TAGS = {"noise": 1, "missing": 2, "outliers": 3}  # of the random streams, so that stresses share none
@@ -42,7 +42,7 @@ class Stress(NamedTuple):
     shift: the series itself becomes (1 + size) times what it was.
     """
 
-    kind: Kind
+    kind: StressKind
     size: float
 
     @property

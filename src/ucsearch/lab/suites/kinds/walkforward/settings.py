@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.protocol.expected_rows import SAMPLERS, Expected, Plan
+from ucsearch.lab.suites.recheck.differences import Problem
 from ucsearch.options import Kind, Run
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
 
@@ -239,6 +241,17 @@ class WalkForwardSettings(_Table):
         if (self.value_gate is None) != (not self.practitioners):
             raise ValueError("value_gate and practitioners come together")
         return self
+
+    @property
+    def replaceable(self) -> tuple[str, ...]:
+        """Families that may come from other files."""
+        return self.families
+
+    def problems(self, rows: Sequence[Row], selection: Mapping[str, Any]) -> Iterator[Problem]:
+        """What is wrong about candidates and budgets of a selection record."""
+        from ucsearch.lab.suites.kinds.walkforward.budgets import selection_problems
+
+        return selection_problems(self, rows, selection)
 
     def plan(self) -> Plan:
         """The rows that evidence must hold."""

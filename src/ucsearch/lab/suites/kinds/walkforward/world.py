@@ -15,7 +15,7 @@ from ucsearch.forecast import RidgePaths, UnbiasedRidge
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.recalibrate import Recalibrating, Recalibration
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
-from ucsearch.lab.suites.kinds.walkforward.traces import StoredTraces
+from ucsearch.lab.suites.kinds.walkforward.stored import StoredTraces
 from ucsearch.replay.panel import Grid, Panel, Stretch, make_panel
 from ucsearch.replay.walk import Seen
 from ucsearch.tasks import LeadTimeInventory, Storage

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.lab.learned.store import read_arrays
-from ucsearch.lab.suites.kinds.lob.data import CLASSES, Book
+from ucsearch.lab.suites.kinds.direction.books import CLASSES, Book
 
 __all__ = ["ARCHITECTURES", "FOLDER", "Network", "last_move", "load_networks", "majority", "ridge"]
 

@@ -1,38 +1,34 @@
-"""Selection and budgets of a suite, tied to its settings: candidates, samples per decision, what was spent."""
+"""Candidates and budgets of a walk-forward selection, tied to the settings and to what the rows say was spent."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ucsearch.lab.suites.evidence.rows import Row
-from ucsearch.lab.suites.protocol.expected_rows import SAMPLERS, Plan
+from ucsearch.lab.suites.protocol.expected_rows import SAMPLERS, Plan, budget_problems, place_of
 from ucsearch.lab.suites.recheck.differences import Problem, differences
-from ucsearch.lab.suites.suite import Suite
-from ucsearch.replay.statistics import mean
 from ucsearch.tasks import TASKS
 
-__all__ = ["choice_problems"]
+if TYPE_CHECKING:
+    from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 
-SPENT = 0.95
-"""Of its budget a sampler must have spent so much: plans that end in a dead end cost less than they might."""
+__all__ = ["selection_problems"]
 
 Record = Mapping[str, Any]
 
 
-def choice_problems(suite: Suite, plan: Plan, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+def selection_problems(settings: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
     """What the selection record says of candidates and budgets, against the suite's settings and the rows."""
-    if suite.kind == "walkforward":
-        yield from _protocol(suite.settings, plan, selection)
-        yield from _candidates(plan, selection)
-        yield from _samples(suite.settings, rows, selection)
-        yield from _value(suite.settings, rows, selection)
-    elif suite.kind in ("direction", "synthetic"):
-        yield from _declared_choice(suite.kind, suite.settings, rows, selection)
+    plan = settings.plan()
+    yield from _protocol(settings, plan, selection)
+    yield from _candidates(plan, selection)
+    yield from _samples(settings, rows, selection)
+    yield from _value(settings, rows, selection)
 
 
-def _protocol(settings: Any, plan: Plan, selection: Record) -> Iterator[Problem]:
+def _protocol(settings: WalkForwardSettings, plan: Plan, selection: Record) -> Iterator[Problem]:
     form = TASKS[settings.task["name"]].kind.form
     wanted = {"gate": settings.gate, "policy": "uc", "utility": "utility", "windows": dict(plan.windows),
               "form": form, "metric": "cost" if form == "cost" else "utility"}  # fmt: skip
@@ -52,7 +48,7 @@ def _candidates(plan: Plan, selection: Record) -> Iterator[Problem]:
         yield from differences(own, dict(declared[name]), f"selection.json.candidates.{name}.settings")
 
 
-def _samples(own: Any, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
     """A sampler's plans per decision are the candidate's own nodes by its depth, and the rows must show them spent."""
     validation = [row for row in rows if row["split"] == "validation"]
     held = {c["id"]: c["settings"] for c in selection["candidates"]}
@@ -74,7 +70,7 @@ def _samples(own: Any, rows: Sequence[Row], selection: Record) -> Iterator[Probl
         for row, side in zip(validation, sides, strict=True):
             budget = settings["samples"] * depth * row["decisions"]
             for sampler in SAMPLERS:
-                yield from _spent(side, sampler, budget, f"rows.jsonl {_place(row)} candidates.{name}")
+                yield from budget_problems(side, sampler, budget, f"rows.jsonl {place_of(row)} candidates.{name}")
     chosen = held.get(selection["candidate"])
     if chosen is None:
         return
@@ -85,13 +81,17 @@ def _samples(own: Any, rows: Sequence[Row], selection: Record) -> Iterator[Probl
         if own.comparators.series is not None and "cem" not in row["policies"]:
             continue  # whether it must be there, the plan says
         for sampler in (*SAMPLERS, *(["rand-shoot"] if "rand-shoot" in own.comparators.others else [])):
-            yield from _spent(row["policies"], sampler, chosen["samples"] * each, f"rows.jsonl {_place(row)}")
+            yield from budget_problems(
+                row["policies"], sampler, chosen["samples"] * each, f"rows.jsonl {place_of(row)}"
+            )
             wide = f"{sampler}-wide"
             if wide in row["policies"]:
-                yield from _spent(row["policies"], wide, chosen["samples_wide"] * each, f"rows.jsonl {_place(row)}")
+                yield from budget_problems(
+                    row["policies"], wide, chosen["samples_wide"] * each, f"rows.jsonl {place_of(row)}"
+                )
 
 
-def _value(own: Any, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+def _value(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
     """Whom the value gate compares with, how hard they were tuned, and the samplers' plans at equal time."""
     declared, value = own.value_gate, selection.get("value")
     if (declared is None) != (value is None):
@@ -116,48 +116,9 @@ def _value(own: Any, rows: Sequence[Row], selection: Record) -> Iterator[Problem
             continue
         budget = declared.time_samples * chosen["depth"] * row["decisions"]
         for sampler in SAMPLERS:
-            yield from _spent(row["policies"], f"{sampler}-time", budget, f"rows.jsonl {_place(row)}")
+            yield from budget_problems(row["policies"], f"{sampler}-time", budget, f"rows.jsonl {place_of(row)}")
 
 
 def _nodes(figures: Record) -> float:
     both = figures.get("expansions"), figures.get("oracle_nodes")
     return math.nan if None in both else float(both[0] or 0) + float(both[1] or 0)
-
-
-def _spent(policies: Record, name: str, budget: float, where: str) -> Iterator[Problem]:
-    found = (policies.get(name) or {}).get("expansions")
-    if not (isinstance(found, (int, float)) and SPENT * budget <= found <= budget):
-        yield Problem(f"{where} {name}.expansions", repr(found), f"a budget of {budget:g}, spent")
-
-
-def _place(row: Row) -> str:
-    return f"{row['split']} {row['family']} {row['series']} window {row['window']}"
-
-
-def _declared_choice(kind: str, own: Any, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
-    """Suites that declare one policy still choose something on validation: its figures and its winner follow."""
-    settings = selection["candidates"][0]["settings"]
-    policy, metric, member = (
-        ("forecast", "crps", "validation_crps") if kind == "direction" else ("uc", "reward", "validation_reward")
-    )
-    validation = [row for row in rows if row["split"] == "validation"]
-    names = sorted({name for row in validation for name in row.get("candidates") or {}})
-    figures = {n: mean([row["candidates"][n]["policies"][policy][metric] for row in validation]) for n in names}
-    where = "selection.json.candidates[0].settings"
-    yield from differences(settings.get(member), figures, f"{where}.{member}")
-    if not figures:
-        return
-    if kind == "direction":
-        best = min(figures, key=lambda name: (figures[name], name))
-        risk = own.risk
-    else:
-        top = max(figures.values())
-        risk = min(r for r in own.risks if figures.get(f"risk-{r:g}") == top)
-        best = f"risk-{risk:g}"
-    yield from differences(settings.get("id"), best, f"{where}.id")
-    yield from differences(settings.get("risk"), risk, f"{where}.risk")
-    for row in rows:
-        if row["split"] == "test":
-            budget = own.samples * own.depth * row["decisions"]
-            for sampler in ("cem", "rand-shoot"):
-                yield from _spent(row["policies"], sampler, budget, f"rows.jsonl {_place(row)}")

@@ -6,7 +6,7 @@ as much as UC-Beam. The search settings are the paper's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from time import perf_counter
@@ -19,10 +19,23 @@ from pydantic import BaseModel, ConfigDict, Field
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.lab.comparators import RiskGreedy, key_from, match_exposure
 from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.evidence.samples import entry
 from ucsearch.lab.suites.evidence.tables import cell_check
-from ucsearch.lab.suites.job import Findings, Job
-from ucsearch.lab.suites.kinds.direction.data import (
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.direction.actions import (
+    Budget,
+    Walk,
+    answers,
+    average,
+    counted,
+    figures,
+    hindsight,
+    policies,
+    walk,
+)
+from ucsearch.lab.suites.kinds.direction.certificates import WHERE, certificate, certified_walk
+from ucsearch.lab.suites.kinds.direction.sources import (
     COLUMN,
     Model,
     Part,
@@ -34,25 +47,16 @@ from ucsearch.lab.suites.kinds.direction.data import (
     load_sources,
     returns_of,
 )
-from ucsearch.lab.suites.kinds.direction.records import WHERE, certificate, certified_walk
-from ucsearch.lab.suites.kinds.direction.tables import count_checks, counts, mean, of_direction, table
-from ucsearch.lab.suites.kinds.direction.walk import (
-    Budget,
-    Walk,
-    answers,
-    average,
-    counted,
-    figures,
-    hindsight,
-    policies,
-    walk,
-)
+from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, mean, table
+from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
+from ucsearch.lab.suites.recheck.differences import Problem
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Policy, UCBeam
 from ucsearch.tasks.direction import Direction
 
-__all__ = ["DirectionSettings", "run"]
+__all__ = ["DirectionSettings", "EttDirection"]
 
 Floats = NDArray[np.float64]
 ROWS = ("greedy", "risk-greedy", "beam", "rand-shoot", "cem", "uc", "uc-mcts")
@@ -118,50 +122,84 @@ class DirectionSettings(BaseModel):
             same_series=True,
         )
 
+    def problems(self, rows: Sequence[Row], selection: Mapping[str, Any]) -> Iterator[Problem]:
+        """What is wrong about the choice of a selection record."""
 
-def run(suite: Suite, job: Job) -> Findings:
-    s: DirectionSettings = suite.settings
-    split = Split(s.validation, s.decisions, s.depth)
-    sources = load_sources(s.files, s.generated, s.length, suite.seed, split, job.data_dir)
-    scores = {}
-    for n, source in enumerate(sources):
-        job.progress("forecasters on validation", n, len(sources))
-        scores[source.name] = job.shard(f"forecasters-{source.name}", partial(_scores, suite, job, source))
-    crps = {m.id: float(np.mean([found[m.id]["crps"] for found in scores.values()])) for m in s.models}
-    model = min(s.models, key=lambda m: (crps[m.id], m.id))
-    match = job.shard("exposure", partial(_match, suite, job, sources, model))
-    choice = {
-        "id": model.id,
-        "risk": s.risk,
-        "chosen_by": "smallest mean CRPS over the series' validation parts; lambda is the paper's",
-        "validation_crps": crps,
-        "exposure_match": match,
-    }
-    dataset = "ett" if s.files else "generated"
-    job.select(of_direction(suite, job, {source.name: dataset for source in sources}, choice))
-    rows = []
-    for source in sources:
-        make = partial(_validation, suite, job, source, model, match["risk"], scores[source.name])
-        rows.append(job.shard(f"validation-{source.name}", make))
-    job.open_test({source.name: {_series(source.name): source.opened()} for source in sources})
-    for n, source in enumerate(sources):
-        job.progress("test", n, len(sources))
-        found = job.shard(f"test-{source.name}", partial(_test, suite, job, source, model, match["risk"]))
-        rows.append(found["row"])
-        for name, seconds in found["seconds"].items():
-            job.timing(name, seconds, found["searches"])
-    job.progress("test", len(sources), len(sources))
-    names = [source.name for source in sources]
-    return Findings(
-        rows=rows,
-        tables=_tables(s),
-        checks=_checks(s),
-        extra={},
-        data=[file for source in sources for file in source.files],
-        splits={purpose: {name: [_series(name)] for name in names} for purpose in ("validation", "test")},
-        sample=partial(_sample, suite, job, sources, model),
-        sampled=s.sampled * len(sources),
-    )
+        def best(figures: dict[str, float]) -> tuple[str, float]:
+            return min(figures, key=lambda name: (figures[name], name)), self.risk
+
+        return choice_problems(
+            rows, selection, ("forecast", "crps", "validation_crps"), self.samples * self.depth, best
+        )
+
+
+class EttDirection(Kind):
+    """Chooses forecaster and matched risk on validation, then runs every policy on the test part."""
+
+    describes = True
+    s: DirectionSettings
+
+    def __init__(self, suite: Suite, job: Job) -> None:
+        super().__init__(suite, job)
+        split = Split(self.s.validation, self.s.decisions, self.s.depth)
+        self.sources = load_sources(self.s.files, self.s.generated, self.s.length, suite.seed, split, job.data_dir)
+        self.files = [file for source in self.sources for file in source.files]
+        self.datasets = {source.name: "ett" if self.s.files else "generated" for source in self.sources}
+
+    def protocol(self) -> Protocol:
+        return self.compared("reward", "reward", "reward", {"validation": 1, "test": 1})
+
+    def validation(self, settled: Selection | None = None) -> Rows:
+        suite, job, scores = self.suite, self.job, {}
+        for n, source in enumerate(self.sources):
+            job.progress("forecasters on validation", n, len(self.sources))
+            scores[source.name] = job.shard(f"forecasters-{source.name}", partial(_scores, suite, job, source))
+        self.crps = {m.id: float(np.mean([found[m.id]["crps"] for found in scores.values()])) for m in self.s.models}
+        model = self.model
+        self.match = job.shard("exposure", partial(_match, suite, job, self.sources, model))
+        rows = []
+        for source in self.sources:
+            make = partial(_validation, suite, job, source, model, self.match["risk"], scores[source.name])
+            rows.append(job.shard(f"validation-{source.name}", make))
+        return rows
+
+    @property
+    def model(self) -> Model:
+        """The forecaster that validation prefers."""
+        return min(self.s.models, key=lambda m: (self.crps[m.id], m.id))
+
+    def choice(self, rows: Rows) -> dict[str, Any]:
+        return {
+            "id": self.model.id,
+            "risk": self.s.risk,
+            "chosen_by": "smallest mean CRPS over the series' validation parts; lambda is the paper's",
+            "validation_crps": self.crps,
+            "exposure_match": self.match,
+        }
+
+    def opened(self) -> Opened:
+        return {source.name: {_series(source.name): source.opened()} for source in self.sources}
+
+    def test(self, selection: Selection) -> Rows:
+        job, rows = self.job, []
+        for n, source in enumerate(self.sources):
+            job.progress("test", n, len(self.sources))
+            make = partial(_test, self.suite, job, source, self.model, self.match["risk"])
+            found = job.shard(f"test-{source.name}", make)
+            rows.append(found["row"])
+            for name, seconds in found["seconds"].items():
+                job.timing(name, seconds, found["searches"])
+        job.progress("test", len(self.sources), len(self.sources))
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        return _tables(self.s)
+
+    def checks(self, rows: Rows) -> list[dict[str, Any]]:
+        return _checks(self.s)
+
+    def sample(self, drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
+        return _sample(self.suite, self.job, self.sources, self.model, drawn)
 
 
 def _series(name: str) -> str:

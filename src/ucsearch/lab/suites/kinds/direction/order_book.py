@@ -20,17 +20,19 @@ from ucsearch.decision.decision import DecisionPanel
 from ucsearch.lab.suites.evidence.drawn import Drawn
 from ucsearch.lab.suites.evidence.samples import entry
 from ucsearch.lab.suites.evidence.tables import cell_check
-from ucsearch.lab.suites.job import Findings, Job
-from ucsearch.lab.suites.kinds.direction.records import WHERE, certificate, certified_walk
-from ucsearch.lab.suites.kinds.direction.tables import mean, of_direction, table
-from ucsearch.lab.suites.kinds.direction.walk import Budget, answers, figures, hindsight, policies, walk
-from ucsearch.lab.suites.kinds.lob.data import CLASSES, Book, Cut, load_book
-from ucsearch.lab.suites.kinds.lob.networks import last_move, load_networks, majority, ridge
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.direction.actions import Budget, answers, figures, hindsight, policies, walk
+from ucsearch.lab.suites.kinds.direction.books import CLASSES, Book, Cut, load_book
+from ucsearch.lab.suites.kinds.direction.certificates import WHERE, certificate, certified_walk
+from ucsearch.lab.suites.kinds.direction.networks import last_move, load_networks, majority, ridge
+from ucsearch.lab.suites.kinds.direction.tables import mean, table
+from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.tasks.direction import Direction
 
-__all__ = ["LobSettings", "run"]
+__all__ = ["LobSettings", "OrderBook"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -87,41 +89,72 @@ class LobSettings(BaseModel):
         )
 
 
-def run(suite: Suite, job: Job) -> Findings:
-    s: LobSettings = suite.settings
-    books = [load_book(name, s.cut, suite.seed, s.samples, job.data_dir) for name in s.books]
-    losses = {book.name: job.shard(f"losses-{book.name}", partial(_losses, s, book, job)) for book in books}
-    mean_loss = {name: float(np.mean([found[name] for found in losses.values()])) for name in losses[books[0].name]}
-    penalty = min(s.penalties, key=lambda p: (mean_loss[f"ridge {p:g}"], p))
-    kinds = {"ridge": mean_loss[f"ridge {penalty:g}"]}
-    for kind in ("mlp", "cnn") if s.seeds else ():
-        kinds[kind] = float(np.mean([mean_loss[f"{kind}-{seed}"] for seed in range(s.seeds)]))
-    judged = min(kinds, key=lambda k: (kinds[k], k))
-    choice = {
-        "id": judged if judged == "ridge" else f"{judged}-0", "risk": s.risk, "ridge_penalty": penalty,
-        "chosen_by": "smallest mean log-loss over the books' validation blocks, seeds averaged; lambda is the paper's",
-        "validation_log_loss": mean_loss,
-    }  # fmt: skip
-    job.select(of_direction(suite, job, {book.name: book.name.partition("-")[0] for book in books}, choice))
-    make = partial(_rows, suite, penalty=penalty, judged=str(choice["id"]), job=job)
-    rows = [row for book in books for row in job.shard(f"validation-{book.name}", partial(make, book, "validation"))]
-    job.open_test({book.name: book.opened() for book in books})
-    for n, book in enumerate(books):
-        job.progress("books", n, len(books))
-        begun = process_time()
-        rows += job.shard(f"test-{book.name}", partial(make, book, "test"))
-        job.timing("all policies", process_time() - begun, s.test * s.block)
-    job.progress("books", len(books), len(books))
-    blocks = {
-        split: {book.name: [book.block_name(a) for a in book.starts(split)] for book in books}
-        for split in ("validation", "test")
-    }
-    return Findings(
-        rows=rows, tables=_tables(s), checks=_checks(s), splits=blocks,
-        extra={"labels": {book.name: {"threshold": book.threshold, "classes": list(CLASSES)} for book in books}},
-        data=[file for book in books for file in book.files],
-        sample=partial(_sample, suite, books, penalty, str(choice["id"]), job), sampled=s.sampled * len(books),
-    )  # fmt: skip
+class OrderBook(Kind):
+    """Chooses ridge's penalty and the judged classifier on validation blocks, then trades the test blocks."""
+
+    describes = True
+    s: LobSettings
+
+    def __init__(self, suite: Suite, job: Job) -> None:
+        super().__init__(suite, job)
+        self.books = [load_book(name, self.s.cut, suite.seed, self.s.samples, job.data_dir) for name in self.s.books]
+        self.files = [file for book in self.books for file in book.files]
+        self.datasets = {book.name: book.name.partition("-")[0] for book in self.books}
+
+    def protocol(self) -> Protocol:
+        return self.compared("reward", "reward", "reward", {"validation": 1, "test": 1})
+
+    def validation(self, settled: Selection | None = None) -> Rows:
+        s, job = self.s, self.job
+        losses = {book.name: job.shard(f"losses-{book.name}", partial(_losses, s, book, job)) for book in self.books}
+        names = losses[self.books[0].name]
+        self.losses = {name: float(np.mean([found[name] for found in losses.values()])) for name in names}
+        self.penalty = min(s.penalties, key=lambda p: (self.losses[f"ridge {p:g}"], p))
+        kinds = {"ridge": self.losses[f"ridge {self.penalty:g}"]}
+        for kind in ("mlp", "cnn") if s.seeds else ():
+            kinds[kind] = float(np.mean([self.losses[f"{kind}-{seed}"] for seed in range(s.seeds)]))
+        judged = min(kinds, key=lambda k: (kinds[k], k))
+        self.judged = judged if judged == "ridge" else f"{judged}-0"
+        return [row for book in self.books for row in self._rows(book, "validation")]
+
+    def _rows(self, book: Book, split: str) -> Rows:
+        make = partial(_rows, self.suite, book, split, penalty=self.penalty, judged=self.judged, job=self.job)
+        rows: Rows = self.job.shard(f"{split}-{book.name}", make)
+        return rows
+
+    def choice(self, rows: Rows) -> dict[str, Any]:
+        return {
+            "id": self.judged, "risk": self.s.risk, "ridge_penalty": self.penalty,
+            "chosen_by": "smallest mean log-loss over the books' validation blocks, seeds averaged; lambda is the "
+            "paper's",
+            "validation_log_loss": self.losses,
+        }  # fmt: skip
+
+    def opened(self) -> Opened:
+        return {book.name: book.opened() for book in self.books}
+
+    def test(self, selection: Selection) -> Rows:
+        rows = []
+        for n, book in enumerate(self.books):
+            self.job.progress("books", n, len(self.books))
+            begun = process_time()
+            rows += self._rows(book, "test")
+            self.job.timing("all policies", process_time() - begun, self.s.test * self.s.block)
+        self.job.progress("books", len(self.books), len(self.books))
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        return _tables(self.s)
+
+    def checks(self, rows: Rows) -> list[dict[str, Any]]:
+        return _checks(self.s)
+
+    def extra(self) -> dict[str, Any]:
+        labels = {book.name: {"threshold": book.threshold, "classes": list(CLASSES)} for book in self.books}
+        return {"labels": labels}
+
+    def sample(self, drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
+        return _sample(self.suite, self.books, self.penalty, self.judged, self.job, drawn)
 
 
 def _classifiers(s: LobSettings, book: Book, penalties: Mapping[str, float]) -> dict[str, Classifier]:

@@ -7,6 +7,7 @@ were no flips, and widens its members by the variance that flips add. The defini
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -15,17 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.evidence.tables import cell_check
-from ucsearch.lab.suites.job import Findings, Job
-from ucsearch.lab.suites.kinds.direction.tables import count_checks, counts, mean, of_direction, table
-from ucsearch.lab.suites.kinds.direction.walk import Answers, Budget, Walk, answers, average, figures, policies, walk
+from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.kinds.direction.actions import (
+    Answers,
+    Budget,
+    Walk,
+    answers,
+    average,
+    figures,
+    policies,
+    walk,
+)
+from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, mean, table
+from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
+from ucsearch.lab.suites.recheck.differences import Problem
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Policy
 from ucsearch.tasks.direction import Direction
 from ucsearch.trace.members import normal_points
 
-__all__ = ["SyntheticSettings", "World", "make_world", "run"]
+__all__ = ["Synthetic", "SyntheticSettings", "World", "make_world"]
 
 Floats = NDArray[np.float64]
 FAMILY = "sign-flip"
@@ -80,6 +94,16 @@ class SyntheticSettings(BaseModel):
             exactly=False,
         )
 
+    def problems(self, rows: Sequence[Row], selection: Mapping[str, Any]) -> Iterator[Problem]:
+        """What is wrong about the choice of a selection record."""
+
+        def best(figures: dict[str, float]) -> tuple[str, float]:
+            top = max(figures.values())
+            risk = min(r for r in self.risks if figures.get(candidate(r)) == top)
+            return candidate(risk), risk
+
+        return choice_problems(rows, selection, ("uc", "reward", "validation_reward"), self.samples * self.depth, best)
+
 
 class World(NamedTuple):
     """One generated series."""
@@ -124,46 +148,59 @@ def _members(s: SyntheticSettings, signal: Floats, turbulent: NDArray[np.bool_])
     return out
 
 
-# -------------------------------------------------------------------- the run
+# -------------------------------------------------------------------- the kind
 
 
-def run(suite: Suite, job: Job) -> Findings:
-    """Choose lambda on the validation series, then run every policy on the test series."""
-    s: SyntheticSettings = suite.settings
-    rows = []
-    for n in range(s.validation_seeds):
-        job.progress("validation", n, s.validation_seeds)
-        rows.append(job.shard(f"validation-{n}", partial(_validation_row, suite, job, n)))
-    figures_of = {
-        name: float(np.mean([row["candidates"][name]["policies"]["uc"]["reward"] for row in rows]))
-        for name in map(candidate, s.risks)
-    }
-    # The smaller risk on ties: risks ascend, and max returns the first of equals.
-    chosen = max(sorted(s.risks), key=lambda risk: figures_of[candidate(risk)])
-    choice = {
-        "id": candidate(chosen),
-        "risk": chosen,
-        "chosen_by": "largest mean validation reward of UC-Beam; the smaller lambda on ties",
-        "validation_reward": figures_of,
-    }
-    job.select(of_direction(suite, job, {FAMILY: "generated"}, choice))
-    job.open_test({FAMILY: {_series("test", n): [0, s.decisions] for n in range(s.seeds)}})
-    for n in range(s.seeds):
-        job.progress("test", n, s.seeds)
-        found = job.shard(f"test-{n}", partial(_test_row, suite, job, n, chosen))
-        rows.append(found["row"])
-        for name, seconds in found["seconds"].items():
-            job.timing(name, seconds, s.decisions)
-    job.progress("test", s.seeds, s.seeds)
-    return Findings(
-        rows=rows,
-        tables=_tables(),
-        checks=_checks(s),
-        extra={},
-        data=[],
-        splits={split: {FAMILY: [_series(split, n) for n in range(k)]}
-                for split, k in (("validation", s.validation_seeds), ("test", s.seeds))},
-    )  # fmt: skip
+class Synthetic(Kind):
+    """Chooses lambda on the validation series, then runs every policy on the test series."""
+
+    describes = True
+    s: SyntheticSettings
+
+    def protocol(self) -> Protocol:
+        self.datasets = {FAMILY: "generated"}
+        return self.compared("reward", "reward", "reward", {"validation": 1, "test": 1})
+
+    def validation(self, settled: Selection | None = None) -> Rows:
+        rows = []
+        for n in range(self.s.validation_seeds):
+            self.job.progress("validation", n, self.s.validation_seeds)
+            rows.append(self.job.shard(f"validation-{n}", partial(_validation_row, self.suite, self.job, n)))
+        return rows
+
+    def choice(self, rows: Rows) -> dict[str, Any]:
+        figures_of = {
+            name: float(np.mean([row["candidates"][name]["policies"]["uc"]["reward"] for row in rows]))
+            for name in map(candidate, self.s.risks)
+        }
+        # The smaller risk on ties: risks ascend, and max returns the first of equals.
+        chosen = max(sorted(self.s.risks), key=lambda risk: figures_of[candidate(risk)])
+        return {
+            "id": candidate(chosen),
+            "risk": chosen,
+            "chosen_by": "largest mean validation reward of UC-Beam; the smaller lambda on ties",
+            "validation_reward": figures_of,
+        }
+
+    def opened(self) -> Opened:
+        return {FAMILY: {_series("test", n): [0, self.s.decisions] for n in range(self.s.seeds)}}
+
+    def test(self, selection: Selection) -> Rows:
+        rows = []
+        for n in range(self.s.seeds):
+            self.job.progress("test", n, self.s.seeds)
+            found = self.job.shard(f"test-{n}", partial(_test_row, self.suite, self.job, n, selection["risk"]))
+            rows.append(found["row"])
+            for name, seconds in found["seconds"].items():
+                self.job.timing(name, seconds, self.s.decisions)
+        self.job.progress("test", self.s.seeds, self.s.seeds)
+        return rows
+
+    def tables(self, rows: Rows) -> list[dict[str, Any]]:
+        return _tables()
+
+    def checks(self, rows: Rows) -> list[dict[str, Any]]:
+        return _checks(self.s)
 
 
 def candidate(risk: float) -> str:

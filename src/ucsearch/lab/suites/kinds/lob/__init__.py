@@ -1,1 +1,0 @@
-"""Direction of the mid-price in a limit order book."""
