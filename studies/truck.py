@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.series import SALT, by_hash
 from ucsearch.lab.suites.kinds.truck import UC, Shop, Store, TruckSettings
 from ucsearch.lab.suites.suite import load_suite
 from ucsearch.options import Proof, Run
@@ -58,10 +57,8 @@ def settings_of(changes: dict[str, Any]) -> TruckSettings:
 
 def stores_of(shop: Shop) -> list[Store]:
     """Two trucks of design items, each a store of its own, over the days before the suite's test."""
-    known = {one.id: one for one in shop.tuning if shop._busy(one.y)}
-    ids = by_hash(list(known), SALT)[: 2 * shop.s.per_truck]
-    halves = [[known[i] for i in ids[k::2]] for k in (0, 1)]
-    return [shop.store("m5-CA_1", f"design {k}", half, "validation") for k, half in enumerate(halves)]
+    items = shop.design("m5-CA_1", 2 * shop.s.per_truck)
+    return [shop.store("m5-CA_1", f"design {k}", items[k::2], "validation") for k in (0, 1)]
 
 
 def costs_of(changes: dict[str, Any], data: Path) -> Iterator[tuple[str, float, float]]:

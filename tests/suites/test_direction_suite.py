@@ -18,13 +18,14 @@ from ucsearch.lab.suites.evidence.manifest import json_lines
 from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
 from ucsearch.lab.suites.evidence.samples import chained
 from ucsearch.lab.suites.evidence.tables import check_row, fill
-from ucsearch.lab.suites.job import Findings, Job, TestSplitClosed
+from ucsearch.lab.suites.job import Job, TestSplitClosed
 from ucsearch.lab.suites.kinds.direction import ett as direction
-from ucsearch.lab.suites.kinds.direction.sources import Model, Part, Source, Split, calibration, forecaster, returns_of
+from ucsearch.lab.suites.kinds.direction.actions import answers, walk
 from ucsearch.lab.suites.kinds.direction.certificates import certificate, certified_walk
 from ucsearch.lab.suites.kinds.direction.ett import DirectionSettings
-from ucsearch.lab.suites.kinds.direction.actions import answers, walk
+from ucsearch.lab.suites.kinds.direction.sources import Model, Part, Source, Split, calibration, forecaster, returns_of
 from ucsearch.lab.suites.recheck.verify import verify_evidence
+from ucsearch.lab.suites.run import Findings, follow_protocol
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.policies import UCBeam
 from ucsearch.records.canonical import canonical, loads
@@ -53,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    return direction.run(SMALL, begun(job_in(folder), SMALL, tmp_path_factory))
+    return follow_protocol(SMALL, begun(job_in(folder), SMALL, tmp_path_factory))
 
 
 def judged(findings: Findings) -> dict[str, dict[str, Any]]:
@@ -240,10 +241,9 @@ def test_nobody_beats_hindsight_and_everybody_pays_regret(found: Findings) -> No
 
 
 def test_sampled_decisions_stand_up_to_the_verifier(found: Findings, tmp_path: Path) -> None:
-    assert found.sample is not None
     path = tmp_path / "sample.jsonl"
-    drawn = draw(found.rows, found.sampled)
-    sample = chained(found.sample(drawn))
+    drawn = draw(found.rows, found.kind.s.plan().sampled)
+    sample = chained(found.kind.sample(drawn))
     path.write_bytes(b"".join(canonical(line) + b"\n" for line in sample))
     verdicts = list(verify_file(path))
     assert [v.status for v in verdicts] == ["valid"] * 4
@@ -277,10 +277,9 @@ def test_certificates_are_about_the_decisions_of_the_walk() -> None:
 @pytest.mark.slow
 def test_a_second_run_gives_the_same_bytes(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     again = shared_run(MINI, tmp_path_factory).folder
-    found = direction.run(load_suite(MINI), job_in(tmp_path))
+    found = follow_protocol(load_suite(MINI), job_in(tmp_path))
     assert (again / "rows.jsonl").read_bytes() == row_bytes(found.rows)
-    assert found.sample is not None
-    sample = chained(found.sample(draw(found.rows, found.sampled)))
+    sample = chained(found.kind.sample(draw(found.rows, found.kind.s.plan().sampled)))
     assert (again / "sample.jsonl").read_bytes() == json_lines(sample)
 
 

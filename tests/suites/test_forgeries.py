@@ -6,14 +6,19 @@ is in the ledger), the ledger, and what the rows draw.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.kit.suites import shared_run
 from tests.suites import evidence_kit as kit
+from ucsearch.lab.suites.evidence.manifest import read_evidence
+from ucsearch.lab.suites.gates.primary import PrimaryQuestion
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.recheck.verify import FALSE, verify_evidence
+from ucsearch.records.canonical import canonical
 
 Rows = list[dict[str, Any]]
 ONE = Protocol("kit", 7, "cost", "cost", "utility", {"fam-a": "one"}, {"validation": 1, "test": 2})
@@ -133,6 +138,29 @@ def test_a_bound_that_only_the_shared_code_believes(tmp_path: Path, monkeypatch:
     report = verify_evidence(kit.write(tmp_path), decisions=0)
     assert report.code == FALSE
     assert {p.where.partition("[")[0] for p in report.problems} == {"predicate.gate (second program)"}
+
+
+@pytest.mark.parametrize(("member", "value"), [("delta", 9.0), ("endpoint", "as good"), ("rules", None)])
+def test_a_power_that_is_raised_by_asking_another_question(
+    member: str, value: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A larger expected delta, a weaker endpoint or fewer rules give more power; all that follows is derived anew."""
+    honest = shared_run("staffing-mini", tmp_path_factory).folder
+    shutil.copytree(honest.parent, tmp_path / "all")
+    folder = tmp_path / "all" / honest.name
+    evidence = read_evidence(folder)
+    assert evidence.selection is not None
+    held = evidence.selection["value"]
+    asked = {"rules": held["rules"], "endpoint": held["endpoint"], "delta": held["delta"]}
+    asked[member] = dict([next(iter(held["rules"].items()))]) if value is None else value
+    protocol = Protocol.from_json(evidence.selection["protocol"])
+    question = PrimaryQuestion(**asked)
+    record = {**evidence.selection, "value": question.record(evidence.rows, protocol, ())}
+    (folder / "selection.json").write_bytes(canonical(record))
+    kit.rewrite(folder, kit.manifest_of(folder), reseal=True)
+    report = verify_evidence(folder, decisions=0)
+    assert report.code == FALSE
+    assert any(f"selection.json.value.{member}" in problem.where for problem in report.problems)
 
 
 def test_windows_that_others_opened_before_are_named(tmp_path: Path) -> None:

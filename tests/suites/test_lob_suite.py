@@ -10,7 +10,14 @@ import pytest
 from ucsearch.errors import DataError
 from ucsearch.lab.data.lob import read_fi2010
 from ucsearch.lab.suites.kinds.direction.books import Cut, from_fi2010, made_book
-from ucsearch.lab.suites.kinds.direction.networks import ARCHITECTURES, last_move, load_networks, majority, probe_of, ridge
+from ucsearch.lab.suites.kinds.direction.networks import (
+    ARCHITECTURES,
+    last_move,
+    load_networks,
+    majority,
+    probe_of,
+    ridge,
+)
 from ucsearch.lab.suites.kinds.direction.order_book import LobSettings, _said, traces
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import evaluate

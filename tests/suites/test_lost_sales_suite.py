@@ -35,7 +35,7 @@ from ucsearch.lab.suites.kinds.lost_sales.chain import (
 from ucsearch.lab.suites.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
 from ucsearch.lab.suites.recheck.rerun import rerun
 from ucsearch.lab.suites.recheck.verify import verify_evidence
-from ucsearch.lab.suites.run import Run
+from ucsearch.lab.suites.run import Run, follow_protocol
 from ucsearch.lab.suites.suite import Suite, load_suite, parse_suite
 from ucsearch.replay.classics.demand import Demand, geometric, poisson
 from ucsearch.replay.classics.instances import load_instance
@@ -306,7 +306,7 @@ def test_costs_are_those_of_the_literature(rows: list[dict[str, Any]]) -> None:
 
 
 def test_another_run_gives_the_same_bytes(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    again = lost_sales.run(one_instance(), job_in(tmp_path))
+    again = follow_protocol(one_instance(), job_in(tmp_path))
     assert row_bytes(again.rows) == row_bytes([r for r in rows if r["family"] == "poisson-p4"])
 
 
@@ -324,7 +324,7 @@ def test_a_share_is_run_again_instance_by_instance(done: Run, monkeypatch: pytes
     problems, notes = rerun(evidence, 0.01, progress=lambda what, n, total: told.append(f"{what} {n}/{total}"))
     assert problems == []
     assert notes[0] == f"1 of {len(evidence.rows)} series were run again from the data"
-    assert [text[-4:] for text in told] == [" 0/1"]
+    assert [text[-4:] for text in told] == [" 0/1", " 1/1"]
     edited = json.loads(json.dumps(evidence.rows))
     for row in edited:
         row["policies"]["uc"]["cost"] *= 0.999
@@ -335,7 +335,7 @@ def test_a_share_is_run_again_instance_by_instance(done: Run, monkeypatch: pytes
 def test_a_repeated_instance_is_refused(tmp_path: Path) -> None:
     suite = parse_suite(load_suite(MINI).text.replace("zipkin-geometric-p4-L1", "zipkin-poisson-p4-L1"))
     with pytest.raises(InputError, match="each instance once"):
-        lost_sales.run(suite, job_in(tmp_path))
+        follow_protocol(suite, job_in(tmp_path))
     assert not (tmp_path / "looks.jsonl").exists()
 
 
@@ -358,29 +358,29 @@ def test_a_stored_policy_is_evaluated_on_the_chain(tmp_path: Path) -> None:
     model = load_instance("zipkin-poisson-p4-L1").model()
     table = solve(model).table
     suite = one_instance(stored(tmp_path, table.astype(np.uint8)), QUICK)
-    findings = lost_sales.run(suite, job_in(tmp_path / "out", tmp_path))
+    findings = follow_protocol(suite, job_in(tmp_path / "out", tmp_path))
     (row,) = findings.rows
     assert row["policies"]["ppo"]["gap"] == pytest.approx(0.0, abs=1e-8)
-    assert [file.sha256 for file in findings.data] == [suite.settings.ppo.sha256]
+    assert [file.sha256 for file in findings.kind.files] == [suite.settings.ppo.sha256]
     tables = [fill(spec, findings.rows) for spec in findings.tables]
     checks = {spec["name"]: check_row(spec, tables)["pass"] for spec in findings.checks}
     assert checks["ppo behind uc on average"] is False  # this one is the optimum
-    assert findings.extra["left_out"] == []
+    assert findings.kind.extra()["left_out"] == []
 
 
 def test_a_stored_policy_must_have_its_hash_and_its_states(tmp_path: Path) -> None:
     section = stored(tmp_path, np.zeros(5, np.int64))
     with pytest.raises(DataError, match="expected 14 orders"):
-        lost_sales.run(one_instance(section), job_in(tmp_path / "short", tmp_path))
+        follow_protocol(one_instance(section), job_in(tmp_path / "short", tmp_path))
     assert not (tmp_path / "short" / "looks.jsonl").exists()
     large = one_instance(stored(tmp_path, np.full(14, 7)))
     with pytest.raises(DataError, match=r"orders 7 in state \(7,\) of zipkin-poisson-p4-L1, expected 0 to 6"):
-        lost_sales.run(large, job_in(tmp_path / "large", tmp_path))
+        follow_protocol(large, job_in(tmp_path / "large", tmp_path))
     (tmp_path / "ppo.npz").write_bytes(b"something else")
     with pytest.raises(DataError, match="SHA-256"):
-        lost_sales.run(one_instance(section), job_in(tmp_path / "other", tmp_path))
+        follow_protocol(one_instance(section), job_in(tmp_path / "other", tmp_path))
     (tmp_path / "ppo.npz").unlink()
-    absent = lost_sales.run(one_instance(section, QUICK), job_in(tmp_path / "absent", tmp_path))
-    assert absent.extra["left_out"] == ["ppo: ppo.npz is neither in the package nor in the data folder"]
+    absent = follow_protocol(one_instance(section, QUICK), job_in(tmp_path / "absent", tmp_path))
+    assert absent.kind.extra()["left_out"] == ["ppo: ppo.npz is neither in the package nor in the data folder"]
     assert "ppo" not in absent.rows[0]["policies"]
     assert not any("ppo" in check["name"] for check in absent.checks)

@@ -17,6 +17,7 @@ from ucsearch.engine.api import search_panel
 from ucsearch.errors import InputError
 from ucsearch.lab.data.records import Series
 from ucsearch.lab.suites.job import Job, TestSplitClosed
+from ucsearch.lab.suites.kinds import series
 from ucsearch.lab.suites.kinds.mechanism import run as mechanism
 from ucsearch.lab.suites.kinds.mechanism.bound import Retained, beta_needed, excess, quantile, slacks
 from ucsearch.lab.suites.kinds.mechanism.measure import Diagnosis, coverage, is_complete
@@ -419,7 +420,7 @@ def test_a_run_that_was_killed_goes_on_and_a_fresh_one_gives_equal_bytes(
 
 def test_the_test_split_stays_closed_until_constants_are_declared(tmp_path: Path) -> None:
     job = Job(tmp_path, {"card_sha256": "0" * 64}, threads=1)
-    source = mechanism._Source("exposure", load_suite(MINI), job)
+    source = mechanism._Source("exposure", mechanism.Mechanism(load_suite(MINI), job))
     with pytest.raises(TestSplitClosed):
         source.measure("test")
 
@@ -428,7 +429,8 @@ def test_what_is_declared_does_not_depend_on_test_values(tmp_path: Path, monkeyp
     suite = smaller(MINI, ("paths = 10", "paths = 5"))
 
     def declared(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-        source = mechanism._Source("exposure", suite, Job(folder, {"card_sha256": "0" * 64}, threads=1))
+        job = Job(folder, {"card_sha256": "0" * 64}, threads=1)
+        source = mechanism._Source("exposure", mechanism.Mechanism(suite, job))
         found = source.measure("validation")
         return declare_source(found["windows"], suite.settings), found
 
@@ -442,7 +444,7 @@ def test_what_is_declared_does_not_depend_on_test_values(tmp_path: Path, monkeyp
         return Family(family.name, family.dataset, series, family.files)
 
     before, first = declared(tmp_path / "a")
-    monkeypatch.setattr(mechanism, "load_family", changed)
+    monkeypatch.setattr(series, "load_family", changed)
     after, second = declared(tmp_path / "b")
     assert before == after
     assert first["windows"] == second["windows"]

@@ -13,10 +13,10 @@ from tests.kit.suites import shared_run
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
 from ucsearch.lab.suites.evidence.tables import check_row, fill
-from ucsearch.lab.suites.job import Findings, Job
-from ucsearch.lab.suites.kinds.scaling import run as scaling
+from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.scaling.plain import Problem, enumerate_plans, programme, unfold
 from ucsearch.lab.suites.recheck.verify import verify_evidence
+from ucsearch.lab.suites.run import Findings, follow_protocol
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.tasks.exposure import DelayedExposure
 
@@ -24,7 +24,7 @@ MINI = "scaling-mini"
 
 
 def run_in(folder: Path) -> Findings:
-    return scaling.run(load_suite(MINI), Job(folder, {"suite": MINI}, threads=1))
+    return follow_protocol(load_suite(MINI), Job(folder, {"suite": MINI}, threads=1))
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,12 @@ from tests.kit.suites import begun, shared_run
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
 from ucsearch.lab.suites.evidence.tables import check_row, fill
-from ucsearch.lab.suites.job import Findings, Job, TestSplitClosed
-from ucsearch.lab.suites.kinds import synthetic
+from ucsearch.lab.suites.job import Job, TestSplitClosed
+from ucsearch.lab.suites.kinds.direction import synthetic
 from ucsearch.lab.suites.kinds.direction.actions import Answers, answers, figures, hindsight, walk
 from ucsearch.lab.suites.kinds.direction.synthetic import SyntheticSettings, make_world
 from ucsearch.lab.suites.recheck.verify import verify_evidence
+from ucsearch.lab.suites.run import Findings, follow_protocol
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.policies import UCBeam
 from ucsearch.task import Task
@@ -32,7 +33,7 @@ def job_in(folder: Path) -> Job:
 
 
 def run_in(folder: Path) -> Findings:
-    return synthetic.run(load_suite(MINI), job_in(folder))
+    return follow_protocol(load_suite(MINI), job_in(folder))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    return synthetic.run(load_suite(MINI), begun(job_in(folder), MINI, tmp_path_factory))
+    return follow_protocol(load_suite(MINI), begun(job_in(folder), MINI, tmp_path_factory))
 
 
 def judged(findings: Findings) -> dict[str, dict[str, Any]]:

@@ -16,8 +16,8 @@ from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.drawn import draw_series
 from ucsearch.lab.suites.evidence.ledger import read_ledger
 from ucsearch.lab.suites.evidence.manifest import read_evidence
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds import KINDS, runner_of
+from ucsearch.lab.suites.job import Job, TestSplitClosed
+from ucsearch.lab.suites.kinds import KINDS, kind_of
 from ucsearch.lab.suites.recheck.rerun import rerun
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import card_text, evaluate
@@ -161,10 +161,10 @@ def test_a_stopped_route_leaves_its_test_split_closed(tmp_path_factory: pytest.T
 def test_a_runner_that_reads_test_early_is_stopped(tmp_path: Path) -> None:
     suite = load_suite(MINI)
     job = Job(tmp_path / MINI, {"card_sha256": "0" * 64})
-    module = __import__("ucsearch.lab.suites.kinds.walkforward.run", fromlist=["_Run"])
-    with pytest.raises(Exception, match="test split has not been opened"):
-        module._Run(suite, job).panel("test")
-    assert callable(runner_of("walkforward"))
+    kind = kind_of("walkforward")(suite, job)
+    kind.validation()
+    with pytest.raises(TestSplitClosed, match="test split has not been opened"):
+        kind.test({"candidate": "exact-r0-d3"})
 
 
 def test_the_command_writes_evidence_and_a_report(tmp_path: Path) -> None:

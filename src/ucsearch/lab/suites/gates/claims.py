@@ -88,12 +88,10 @@ def classify(predicate: Predicate, rows: Sequence[Row]) -> dict[str, Any]:
         }
         if "power" in chosen:
             key["power"] = chosen["power"]
-            if not tested and not holds(chosen["power"], ">=", LEAST_POWER):
-                reasons = [
-                    f"power {chosen['power']:.2f} that all bounds pass, at least {LEAST_POWER:g} is needed: the test "
-                    "stays closed"
-                ]
-        if tested and predicate["looks"] != 1:
+        if not tested and "power" in chosen and not holds(chosen["power"], ">=", LEAST_POWER):
+            needed = f"at least {LEAST_POWER:g} is needed: the test stays closed"
+            reasons = [f"power {chosen['power']:.2f} that all bounds pass, {needed}"]
+        elif predicate["looks"] != 1:
             reasons.append(f"the test split was opened {predicate['looks']} times, expected once")
         if seen and is_promoted(gate, predicate["looks"]):
             reasons.append(seen)

@@ -243,10 +243,14 @@ class Shop(Kind):
 
     # ---------------------------------------------------------------- policies
 
+    def design(self, store: str, count: int) -> list[Any]:
+        """The first busy items of a store that are set aside for design."""
+        known = {one.id: one for one in self.family(store).series if is_design(one.id) and self._busy(one.y)}
+        return [known[one] for one in by_hash(list(known), SALT)[:count]]
+
     def _tuned(self) -> dict[str, Any]:
         name, count = self.s.tuned_on
-        known = {one.id: one for one in self.family(name).series if is_design(one.id) and self._busy(one.y)}
-        series = [known[one] for one in by_hash(list(known), SALT)[:count]]
+        series = self.design(name, count)
         store = self.store(name, f"tuning {name}", series, "validation")
         rules = truck_rules(store.panel, store.trucks)
         return tune_rules(rules, store.panel, self.s.engine, partial(self.job.progress, "rules"))
