@@ -62,7 +62,7 @@ def test_explicit_folder_is_final(tmp_path: Path) -> None:
 
 
 def test_missing_file_names_the_next_command(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"Run `ucsearch data get ett/ETTh1`, or put it at ett/ETTh1.csv"):
+    with pytest.raises(DataError, match=r"Run `ucsearch data ett/ETTh1 --get`, or put it at ett/ETTh1.csv"):
         resolve("ett/ETTh1", environ={}, cache_dir=tmp_path)
     assert resolve_optional("ett/ETTh1", environ={}, cache_dir=tmp_path) is None
 
@@ -191,6 +191,6 @@ def test_download_that_does_not_exist(tmp_path: Path, server: str) -> None:
 
 
 def test_nothing_is_downloaded_unasked(tmp_path: Path, server: str) -> None:
-    with pytest.raises(DataError, match="Run `ucsearch data get set/file`"):
+    with pytest.raises(DataError, match="Run `ucsearch data set/file --get`"):
         resolve(known(url=f"{server}/file.csv"), environ={}, cache_dir=tmp_path / "cache")
     assert not (tmp_path / "cache").exists()

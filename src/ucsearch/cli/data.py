@@ -1,4 +1,4 @@
-"""`ucsearch data list | get | check`: the public data files we know.
+"""`ucsearch data`: the public data files we know, which of them are here, and their download.
 
 Exit codes: 0 all is well, 1 a file is wrong or could not be fetched, 2 no such name, no file found at all,
 or a wrong option.
@@ -6,9 +6,8 @@ or a wrong option.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -16,80 +15,64 @@ import typer
 if TYPE_CHECKING:
     from ucsearch.lab.data.published import DataFile
 
-from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE
+from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE, print_table
 
-__all__ = ["data_app"]
-
-
-data_app = typer.Typer(
-    name="data",
-    no_args_is_help=True,
-    help="Public data files: what is known about them, download, check.",
-    epilog="Exit codes: 0 all is well, 1 a file is wrong or could not be fetched, 2 no such name or no file.",
-)
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Folder with local copies (default: UCSEARCH_DATA, then the cache)."),
-]
-CacheDir = Annotated[Path | None, typer.Option("--cache-dir", help="Where downloads go.")]
+__all__ = ["data"]
 
 
-@data_app.command("list")
-def list_files(
-    name: Annotated[str | None, typer.Argument(help="A data set or prefix, e.g. m4 or m4/hourly.")] = None,
+_UNKNOWN = "hash recorded at the first download"
+
+
+def data(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A file, data set or prefix, such as m4/hourly.")
+    ] = None,
+    get: Annotated[bool, typer.Option("--get", help="Download what is not here into the cache.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Also read every file and check its counts.")] = False,
 ) -> None:
-    """List data sets, or the files under a name."""
+    """List public data files, check or download them.
+
+    Without a name the data sets are listed. The files under a name are looked for in UCSEARCH_DATA, then in the cache
+    (UCSEARCH_CACHE), and their sizes and hashes checked; with --full their contents too.
+
+    Exit codes: 0 all is well; 1 a file is wrong or could not be fetched; 2 no such name, or no file.
+    """
     from ucsearch.errors import DataError
     from ucsearch.lab.data.registry import FILES, find
 
-    if name is None:
-        table = _table("data set", "files", "direct download", "licence")
-        groups: dict[str, list[DataFile]] = {}
-        for file in FILES:
-            groups.setdefault(file.dataset, []).append(file)
-        for dataset, files in groups.items():
-            direct = sum(any(copy.url for copy in file.copies) for file in files)
-            licences = ", ".join(dict.fromkeys(file.licence for file in files))
-            table.add_row(dataset, str(len(files)), str(direct), licences)
-        _print(table)
+    if name is None and not full and not get:
+        _list(FILES)
         return
+    if name is None and get:
+        _fail("say which: ucsearch data NAME --get")
     try:
-        found = find(name)
+        found = FILES if name is None else find(name)
     except DataError as error:
         _fail(str(error))
-    table = _table("file", "accepted at", "sha256", "download", "note")
-    for file in found:
-        for at, copy in enumerate(file.copies):
-            known = copy.sha256[:12] if copy.sha256 else "recorded at first download"
-            label = file.name if at == 0 else ""
-            table.add_row(label, copy.paths[0], known, "yes" if copy.url else "no", copy.note)
-    _print(table)
-    for origin in dict.fromkeys(f"origin: {file.origin}; licence: {file.licence}" for file in found):
-        typer.echo(origin)
+    if get:
+        _fetch(found)
+    _check(found, full)
 
 
-@data_app.command("get")
-def get_files(
-    name: Annotated[str, typer.Argument(help="A file, data set or prefix, e.g. ett/ETTh1 or m4/hourly.")],
-    cache_dir: CacheDir = None,
-) -> None:
-    """Download files into the cache.
+def _list(files: Sequence[DataFile]) -> None:
+    groups: dict[str, list[DataFile]] = {}
+    for file in files:
+        groups.setdefault(file.dataset, []).append(file)
+    rows = []
+    for dataset, own in groups.items():
+        direct = sum(any(copy.url for copy in file.copies) for file in own)
+        rows.append((dataset, len(own), direct, ", ".join(dict.fromkeys(file.licence for file in own))))
+    print_table(("data set", "files", "direct download", "licence"), rows, right=("files", "direct download"))
 
-    Files that are there already are checked, not fetched again.
-    """
+
+def _fetch(files: Sequence[DataFile]) -> None:
     from ucsearch.errors import DataError
-    from ucsearch.lab.data.registry import find
     from ucsearch.lab.data.resolve import resolve
 
-    try:
-        found = find(name)
-    except DataError as error:
-        _fail(str(error))
     failed = 0
-    for file in found:
+    for file in files:
         try:
-            got = resolve(file, download=True, cache_dir=cache_dir)
+            got = resolve(file, download=True)
         except DataError as error:
             failed += 1
             typer.echo(str(error), err=True)
@@ -101,65 +84,64 @@ def get_files(
         raise typer.Exit(NEEDS_A_PERSON)
 
 
-@data_app.command("check")
-def check_files(
-    data_dir: DataDir = None,
-    full: Annotated[bool, typer.Option("--full", help="Also read every file and check its counts.")] = False,
-) -> None:
-    """Check the files that are present.
-
-    Sizes, hashes and, with --full, contents.
-    """
+def _check(files: Sequence[DataFile], full: bool) -> None:
     from ucsearch.errors import DataError
-    from ucsearch.lab.data.registry import FILES
     from ucsearch.lab.data.resolve import resolve_optional
 
-    table = _table("file", "status", "bytes", "sha256", "note")
+    rows: list[Sequence[object]] = []
     present, wrong = [], []
-    for file in FILES:
+    for file in files:
+        at = "; ".join(f"{one.paths[0]} ({one.sha256[:12] if one.sha256 else _UNKNOWN})" for one in file.copies)
+        download = "yes" if any(copy.url for copy in file.copies) else "no"
         try:
-            found = resolve_optional(file.name, data_dir=data_dir)
+            found = resolve_optional(file.name)
         except DataError as error:
             wrong.append(str(error))
-            table.add_row(file.name, "WRONG", "", "", "see below")
+            rows.append((file.name, "WRONG", "", "", at, download, "see below"))
             continue
-        if found is not None:
+        if found is None:
+            rows.append((file.name, "not here", "", "", at, download, file.copies[0].note))
+        else:
             present.append(file.name)
             note = found.note if found.whole else f"subset: {found.note}"
-            table.add_row(file.name, found.status, f"{found.bytes:,}", found.sha256[:12], note)
-    if present or wrong:
-        _print(table)
+            rows.append((file.name, found.status, f"{found.bytes:,}", found.sha256[:12], at, download, note))
+    print_table(("file", "status", "bytes", "sha256", "accepted at", "download", "note"), rows, right=("bytes",))
+    if len({file.dataset for file in files}) == 1:
+        for origin in dict.fromkeys(f"origin: {file.origin}; licence: {file.licence}" for file in files):
+            typer.echo(origin)
     if full:
-        wrong += _read_all(present, data_dir)
+        wrong += _read_all(present)
     for sentence in wrong:
         typer.echo(sentence, err=True)
-    typer.echo(f"{len(present)} of {len(FILES)} known files present, {len(wrong)} problems")
+    typer.echo(f"{len(present)} of {len(files)} known files present, {len(wrong)} problems")
     if wrong:
         raise typer.Exit(NEEDS_A_PERSON)
-    if not present:
-        typer.echo("no known file found; name a folder with --data-dir or UCSEARCH_DATA", err=True)
+    if full and not present:
+        typer.echo(
+            "no known file found; UCSEARCH_DATA names a folder, ucsearch data NAME --get downloads", err=True
+        )
         raise typer.Exit(UNUSABLE)
 
 
-def _read_all(present: list[str], data_dir: Path | None) -> list[str]:
+def _read_all(present: list[str]) -> list[str]:
     """Load each data set that is present; returns the problems."""
     from ucsearch.errors import DataError
 
     problems = []
-    table = _table("data set", "what", "count", "detail")
-    for label, load in _loaders(present, data_dir):
+    rows = []
+    for label, load in _loaders(present):
         try:
             loaded = load()
         except DataError as error:
             problems.append(str(error))
             continue
         for what, count, detail in loaded.report.rows() or [("as published", 0, "")]:
-            table.add_row(label, what, f"{count:,}" if count else "", detail)
-    _print(table)
+            rows.append((label, what, f"{count:,}" if count else "", detail))
+    print_table(("data set", "what", "count", "detail"), rows, right=("count",))
     return problems
 
 
-def _loaders(present: list[str], data_dir: Path | None) -> list[tuple[str, Callable[[], Any]]]:
+def _loaders(present: list[str]) -> list[tuple[str, Callable[[], Any]]]:
     from functools import partial
 
     import ucsearch.lab.data as data
@@ -176,22 +158,7 @@ def _loaders(present: list[str], data_dir: Path | None) -> list[tuple[str, Calla
     for auction, kind, fold, part in product((False, True), FI2010_NORMALISATIONS, range(1, 10), ("train", "test")):
         name = fi2010_name(kind, fold, part, auction=auction)
         known.append((name, name, partial(data.load_fi2010, kind, fold, part, auction=auction)))
-    return [(label, partial(load, data_dir=data_dir)) for label, needs, load in known if needs in have]
-
-
-def _table(*headings: str) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
-
-
-def _print(table: Any) -> None:
-    from rich.console import Console
-
-    Console(markup=False, highlight=False, soft_wrap=False).print(table)
+    return [(label, load) for label, needs, load in known if needs in have]
 
 
 def _fail(sentence: str) -> NoReturn:

@@ -246,7 +246,7 @@ def _show_worth(console: Console, released: Decision, refused: Decision) -> None
             f"{mine.score - other.upper:.0f} against the fallback order {other.action:g} (cost and its risk together)."
         )
     console.print("Next, orders from files (in a clone first: source .venv/bin/activate):")
-    console.print("  ucsearch new inventory --folder shop    and the commands that it names")
+    console.print("  ucsearch new inventory shop    and the commands that it names")
 
 
 def _say_more(console: Console, path: Path, decision: Decision) -> None:

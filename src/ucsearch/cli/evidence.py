@@ -45,7 +45,6 @@ def run_suites(
     underpowered: Annotated[
         bool, typer.Option("--underpowered", help="Open the test split although the value gate is unlikely to pass.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Also write report.html.")] = True,
 ) -> None:
     """Run suites and write evidence.
 
@@ -58,6 +57,7 @@ def run_suites(
     """
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+    from ucsearch.lab.suites.report.write import write_reports
     from ucsearch.lab.suites.run import evaluate
     from ucsearch.lab.suites.suite import load_suite
 
@@ -87,10 +87,7 @@ def run_suites(
             typer.echo(f"  value gate {verdict['value']['class']}: {verdict['value']['reasons'][0]}")
         if len(verdict["reasons"]) > 5:
             typer.echo(f"  and {len(verdict['reasons']) - 5} more")
-        if report:
-            from ucsearch.lab.suites.report.write import write_reports
-
-            typer.echo(f"  {write_reports(found.folder)[0]}")
+        typer.echo(f"  {write_reports(found.folder)[0]}")
 
 
 @evidence_app.command("list")
@@ -124,7 +121,6 @@ def list_evidence(
 def verify(
     folder: FolderArgument,
     decisions: Annotated[int, typer.Option("--decisions", "-n", min=0, help="Sampled decisions to verify.")] = 20,
-    budget: Annotated[int | None, typer.Option("--budget", min=0, help="Nodes per decision.")] = None,
     task: Annotated[
         str | None,
         typer.Option("--task", metavar="PACKAGE:OBJECT", help="The sampled decisions' task, if it is your own."),
@@ -141,7 +137,6 @@ def verify(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", help="With --rerun: local copies of public data; else UCSEARCH_DATA.")
     ] = None,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="With --rerun: worker threads.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Derive every figure of evidence again and compare.
@@ -154,9 +149,9 @@ def verify(
 
     Exit codes: 0 valid, 1 a claim is false (each is named), 2 malformed, or there is no evidence.
     """
-    reports = _reports(folder, decisions=decisions, budget=budget, task=_task(task), ledger=ledger, kept=kept)
+    reports = _reports(folder, decisions=decisions, task=_task(task), ledger=ledger, kept=kept)
     if rerun is not None:
-        reports = [_run_again(report, rerun, data_dir, threads) for report in reports]
+        reports = [_run_again(report, rerun, data_dir) for report in reports]
     if as_json:
         import json
 
@@ -178,7 +173,6 @@ def page(
         Path | None,
         typer.Option("--out", "-o", help="Write there instead: a file or folder for one suite, a folder for several."),
     ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open the result in the browser.")] = False,
 ) -> None:
     """Write evidence as pages.
 
@@ -199,14 +193,12 @@ def page(
         raise typer.Exit(UNUSABLE) from error
     for path in written:
         typer.echo(f"wrote {path}")
-    if show:
-        typer.launch(written[0].resolve().as_uri())
 
 
 def _claims(folder: Path, ledger: Path | None, as_json: bool) -> None:
     from ucsearch.lab.suites.gates.claims import status_rows
 
-    reports = _reports(folder, decisions=0, budget=None, task=None, ledger=ledger)
+    reports = _reports(folder, decisions=0, task=None, ledger=ledger)
     rows = status_rows([r.evidence.predicate for r in reports if r.ok and r.evidence is not None])
     if as_json:
         import json
@@ -220,9 +212,7 @@ def _claims(folder: Path, ledger: Path | None, as_json: bool) -> None:
     raise typer.Exit(_worst(reports))
 
 
-def _reports(
-    folder: Path, *, decisions: int, budget: int | None, task: Any, ledger: Path | None, kept: str | None = None
-) -> list[Report]:
+def _reports(folder: Path, *, decisions: int, task: Any, ledger: Path | None, kept: str | None = None) -> list[Report]:
     from ucsearch.errors import UCSearchError
     from ucsearch.lab.suites.evidence.manifest import find_evidence
     from ucsearch.lab.suites.recheck.verify import verify_evidence
@@ -235,11 +225,11 @@ def _reports(
     if not found:
         typer.echo(f"Error: {folder}: no evidence (no manifest.json) at or below it", err=True)
         raise typer.Exit(MALFORMED)
-    options: dict[str, Any] = dict(decisions=decisions, budget=budget, task=task, ledger=ledger, kept=kept)
+    options: dict[str, Any] = dict(decisions=decisions, task=task, ledger=ledger, kept=kept)
     return [verify_evidence(one, **options) for one in found]
 
 
-def _run_again(report: Report, share: float, data_dir: Path | None, threads: int | None) -> Report:
+def _run_again(report: Report, share: float, data_dir: Path | None) -> Report:
     """The report with what a drawn share shows when it is run again; what is not valid is not run."""
     from dataclasses import replace
 
@@ -251,7 +241,7 @@ def _run_again(report: Report, share: float, data_dir: Path | None, threads: int
         return report
     try:
         with told_or_shown() as progress:
-            problems, notes = rerun(report.evidence, share, data_dir=data_dir, threads=threads, progress=progress)
+            problems, notes = rerun(report.evidence, share, data_dir=data_dir, progress=progress)
     except UCSearchError as error:
         return replace(report, code=MALFORMED, malformed=f"cannot be run again: {error}")
     return replace(report, code=FALSE if problems else 0, problems=tuple(problems), notes=(*report.notes, *notes))
@@ -304,7 +294,7 @@ def _as_json(report: Report) -> dict[str, Any]:
 def _print_claims(rows: list[dict[str, str]]) -> None:
     names = ("class", "endpoint", "key figures", "value gate", "permitted interpretation")
     cells = [(r["class"], f"{r['endpoint']} ({r['suite']})", r["key"], r["value"], r["interpretation"]) for r in rows]
-    print_table(names, cells, "Certification status under the promotion gate", lines=True)
+    print_table(names, cells, rules=True)
 
 
 def _pair(text: str) -> tuple[str, Path]:

@@ -1,10 +1,9 @@
-"""`ucsearch log`: look into an audit log, verify it, export it, keep it safe."""
+"""`ucsearch log`: look into an audit log, export it, keep checkpoints and copies of it."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,18 +12,20 @@ from ucsearch.cli.log_words import (
     Known,
     confirmed,
     file_of,
-    files_of,
+    filters_of,
     known_checkpoint,
     named_task,
     opened,
     print_entries,
-    segments_of,
     summary,
     writing,
 )
-from ucsearch.cli.options import log_of, some_settings
+from ucsearch.cli.options import log_of, settings_of
 from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE, one_line, printable, reported
 from ucsearch.errors import InputError
+
+if TYPE_CHECKING:
+    from ucsearch.records import AuditReader
 
 __all__ = ["log_app"]
 
@@ -36,50 +37,32 @@ log_app = typer.Typer(
     epilog="Exit codes: 0 done and the log is right; 1 the log was altered; 2 no usable log or entry.",
 )
 
-
-class Format(StrEnum):
-    jsonl = "jsonl"
-    parquet = "parquet"
-
-
 LEAST_WHY = 3  # characters of a reason
 LogOption = Annotated[
     str | None,
     typer.Option("--log", "-l", help="The log's file, or postgresql://...; else as this folder's settings say."),
 ]
-CheckpointOption = Annotated[
-    Path | None, typer.Option("--checkpoint", "-c", help="A file written by `log checkpoint`.")
-]
-KeyOption = Annotated[
-    str | None,
-    typer.Option("--key", help="The checkpoint must be signed by it: name+hash+base64, or a file with that."),
-]
+WhyOption = Annotated[str, typer.Option("--why", help="For which reason; it is recorded.")]
+WhoOption = Annotated[str, typer.Option("--who", help="Who does it; it is recorded.")]
 
 
 @log_app.command("list")
 def list_entries(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORD]...", help="A series, an outcome, a reason or a kind.")
+    ] = None,
     log: LogOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many.")] = 20,
-    outcome: Annotated[str | None, typer.Option(help="RELEASED, FALLBACK or HOLD.")] = None,
-    reason: Annotated[str | None, typer.Option(help="A reason code, such as not_risk_active.")] = None,
-    series: Annotated[str | None, typer.Option(help="One series, such as SKU-017.")] = None,
-    kind: Annotated[str | None, typer.Option(help="decision or override.")] = None,
-    newest: Annotated[bool, typer.Option("--newest", help="Newest first.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
 ) -> None:
-    """List entries, oldest first.
+    """List entries, newest first.
+
+    Words say of what: `ucsearch log list SKU-017 HOLD` lists what was held of that series.
 
     Exit codes: 0 listed, 2 no usable log.
     """
     with opened(_log(log)) as reader:
-        rows = reader.list(
-            limit=limit,
-            outcome=outcome,
-            reason=reason,
-            series=series,
-            kind=kind,
-            newest_first=newest,
-        )
+        rows = reader.list(limit=limit, newest_first=True, **filters_of(words or []))
         total = reader.count()
         standing = reader.effective(rows)
     if as_json:
@@ -95,7 +78,6 @@ def list_entries(
 def show(
     id: Annotated[str, typer.Argument(metavar="ID", help="An entry's id, or its first 8 digits or more.")],
     log: LogOption = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Only the record, in its canonical bytes.")] = False,
 ) -> None:
     """Show one entry.
 
@@ -107,9 +89,6 @@ def show(
 
     with opened(_log(log)) as reader:
         row = reader.get(id)
-        if raw:
-            typer.echo(row.body.decode("utf-8"))
-            return
         overrides = [summary(other) | {"record": other.record} for other in reader.overrides(row.seq)]
         entry = {name: value for name, value in summary(row).items() if name in CHAIN_FIELDS}
         standing = reader.effective([row]).get(row.seq)
@@ -119,48 +98,9 @@ def show(
 
 
 @log_app.command()
-def verify(
-    log: LogOption = None,
-    checkpoint: CheckpointOption = None,
-    key: KeyOption = None,
-    derive: Annotated[
-        int, typer.Option("--derive", min=-1, help="Decide so many rows of each part of a segment again; -1: all.")
-    ] = 0,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The rows' task for --derive, if your own.")
-    ] = None,
-) -> None:
-    """Check the chain and every row of segments.
-
-    The first entry, array, link or row that is bad is named. Without a checkpoint a missing tail, a recomputed chain
-    and a replaced log cannot be seen.
-
-    Exit codes: 0 right, 1 altered (or the checkpoint was not signed by the key), 2 no usable log, checkpoint or key.
-    """
-    with opened(_log(log)) as reader:
-        known = None if checkpoint is None else known_checkpoint(checkpoint, key)
-        problem, told = confirmed(reader, known)
-        if not problem:
-            problem, more = segments_of(reader, derive, task)
-            told += files_of(reader) + more
-    if problem:
-        typer.echo(problem, err=True)
-        raise typer.Exit(NEEDS_A_PERSON)
-    typer.echo(f"valid: {told}")
-    if known is None:
-        typer.echo("No checkpoint given: a missing tail or a recomputed chain would not show.", err=True)
-    elif known.doubt:
-        typer.echo(f"The checkpoint is taken as it is: {known.doubt} (--key).", err=True)
-
-
-@log_app.command()
 def export(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; replaced as a whole.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="JSON lines, or .parquet; replaced as a whole.")],
     log: LogOption = None,
-    format: Annotated[Format, typer.Option("--format", "-f", help="JSON lines, or Parquet.")] = Format.jsonl,
-    blobs: Annotated[bool, typer.Option(help="Include the arrays that records refer to.")] = True,
-    first: Annotated[int, typer.Option("--from", min=1, help="The first entry.")] = 1,
-    last: Annotated[int | None, typer.Option("--to", min=1, help="The last entry; all when not given.")] = None,
     segments: Annotated[
         bool, typer.Option("--segments", help="Instead: decisions of segments as records, for `ucsearch verify`.")
     ] = False,
@@ -183,8 +123,7 @@ def export(
             done = export_records(reader, out, series or (), tasks=named_task(task))
             typer.echo(f"{done} decisions written to {out}")
             return
-        write = reader.export_parquet if format is Format.parquet else reader.export_jsonl
-        count = write(out, inline_blobs=blobs, first=first, last=last)
+        count = (reader.export_parquet if out.suffix == ".parquet" else reader.export_jsonl)(out)
     typer.echo(f"{count} entries written to {out}")
 
 
@@ -198,7 +137,6 @@ def checkpoint(
     new_key: Annotated[
         str | None, typer.Option("--new-key", metavar="NAME", help="Make the key first, such as example.com/decisions.")
     ] = None,
-    origin: Annotated[str | None, typer.Option("--origin", help="Whose log; the key's name when not given.")] = None,
 ) -> None:
     """Verify the log and write its count and head.
 
@@ -234,97 +172,84 @@ def checkpoint(
         if signer is None:
             taken.write(out)
         else:
-            text = checkpoint_text(origin or signer.name, taken.count, reader.root(taken.count), taken.head)
+            text = checkpoint_text(signer.name, taken.count, reader.root(taken.count), taken.head)
             with whole_file(out, private=True) as file:
                 file.write(signer.sign(text).encode("utf-8"))
     by = "" if signer is None else f", signed by {signer.name}"
     typer.echo(f"{taken.count} entries, head {taken.head}{by}, written to {out}")
 
 
-@log_app.command()
-def backup(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="The log's file.")],
-    to: Annotated[Path, typer.Argument(metavar="TO", help="The copy; there must be no such file yet.")],
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", "-c", help="Also write a checkpoint of the copy there.")
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Take the place of an older copy.")] = False,
-) -> None:
-    """Copy a log, complete, while others write to it.
-
-    `cp` would leave out what is still in LOG-wal. The copy is checked entry by entry and against the log before it
-    gets its name.
-
-    Exit codes: 0 copied, 2 no usable log or TO.
-    """
-    from ucsearch.records import AuditReader
-    from ucsearch.records.backup import backup as copied
-    from ucsearch.records.log_chain import following
-
-    with writing({"--checkpoint": checkpoint}, {"LOG": log}, logs={"TO": to}):
-        done = copied(log, to, replace=replace)
-        with AuditReader(to, single=True) as reader:
-            name = following(reader.store)
-            if checkpoint is not None:
-                reader.checkpoint().write(checkpoint)
-    typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
-    if name:
-        where = f"the log goes on in {printable(name)}, which is not in this copy"
-        typer.echo(f"{printable(log)} is closed: {where}.", err=True)
-
-
-@log_app.command()
-def restore(
-    copy: Annotated[Path, typer.Argument(metavar="COPY", help="A file written by `log backup`.")],
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="The log's place, where there must be nothing.")],
-    checkpoint: CheckpointOption = None,
-    key: KeyOption = None,
-) -> None:
-    """Put a checked copy in a log's place.
-
-    Entries after the copy was made are not in it.
-
-    Exit codes: 0 restored; 1 the checkpoint was not signed by the key; 2 the copy is not right, does not confirm the
-    checkpoint, or LOG cannot be written.
-    """
-    from ucsearch.records.backup import restore as restored
-
-    with (
-        writing({}, {"COPY": copy, "--checkpoint": checkpoint}, logs={"LOG": log}),
-        opened(copy, single=True) as reader,
-    ):
-        known = None if checkpoint is None else known_checkpoint(checkpoint, key)
-        problem, _ = confirmed(reader, known)
-        if problem:
-            typer.echo(f"{problem}; nothing was restored", err=True)
-            raise typer.Exit(UNUSABLE)
-        done = restored(copy, log, checkpoint=None if known is None else known.checkpoint)
-    typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
-
-
 Place = Annotated[str, typer.Argument(help="A log's file, or postgresql://...")]
 
 
 @log_app.command("copy")
-def copy_entries(source: Place, target: Place) -> None:
-    """Copy a log between files and databases.
+def copy_log(
+    source: Place,
+    target: Place,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", help="What is copied must agree with it: `log checkpoint` wrote it.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="The checkpoint must be signed by it: name+hash+base64, or a file with that."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Take the place of an older copy.")] = False,
+) -> None:
+    """Copy a log, checked: a backup, a restore, a move.
 
-    Numbers, times and heads stay. A copy that was cut off goes on where it ended.
+    Others may write to SOURCE meanwhile; `cp` would leave out what is still in its -wal. A copy in a file is checked
+    entry by entry, and against SOURCE, before it gets its name; there must be no such file yet. To and from PostgreSQL
+    numbers, times and heads stay, and a copy that was cut off goes on where it ended.
 
-    Exit codes: 0 copied and compared, 2 something is not right.
+    Exit codes: 0 copied; 1 the checkpoint was not signed by the key; 2 no usable log, checkpoint or TARGET.
     """
-    from ucsearch.records.address import copy_log
+    from ucsearch.records.address import copy_log as copied
 
-    with reported():
-        made = copy_log(source, target)
+    old, new = file_of(source), file_of(target)
+    if old is not None and new is not None:
+        _copy_file(old, new, checkpoint, key, replace)
+        return
+    with writing({}, {"--checkpoint": checkpoint}), reported():
+        if replace:
+            raise InputError("--replace", "a database", "two files")
+        if checkpoint is not None:
+            with opened(source, single=True) as reader:
+                _check(reader, known_checkpoint(checkpoint, key))
+        made = copied(source, target)
     typer.echo(f"{made.entries} entries, {made.added} of them new, head {made.head}")
+
+
+def _copy_file(source: Path, target: Path, checkpoint: Path | None, key: str | None, replace: bool) -> None:
+    from ucsearch.records.backup import backup
+    from ucsearch.records.log_chain import following
+
+    with writing({}, {"SOURCE": source, "--checkpoint": checkpoint}, logs={"TARGET": target}):
+        known = None if checkpoint is None else known_checkpoint(checkpoint, key)
+        if known is not None:
+            with opened(source, single=True) as reader:
+                _check(reader, known)
+        done = backup(source, target, replace=replace, checkpoint=None if known is None else known.checkpoint)
+        with opened(target, single=True) as reader:
+            name = following(reader.store)
+    typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
+    if name:
+        where = f"the log goes on in {printable(name)}, which is not in this copy"
+        typer.echo(f"{printable(source)} is closed: {where}.", err=True)
+
+
+def _check(reader: AuditReader, known: Known) -> None:
+    """Nothing is copied from a log that does not agree with its checkpoint."""
+    problem, _ = confirmed(reader, known)
+    if problem:
+        typer.echo(f"{problem}; nothing was copied", err=True)
+        raise typer.Exit(UNUSABLE)
 
 
 @log_app.command("rotate")
 def rotate_file(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="Any file of the log; its newest one is closed.")],
-    why: Annotated[str, typer.Option("--why", help="For which reason; it is recorded.")],
-    who: Annotated[str, typer.Option("--who", help="Who does it.")] = "ucsearch log rotate",
+    why: WhyOption,
+    who: WhoOption = "ucsearch log rotate",
+    log: LogOption = None,
 ) -> None:
     """Close a log's file and begin the next one.
 
@@ -340,26 +265,29 @@ def rotate_file(
     from ucsearch.planner.monitor.rotate import rotate_log
     from ucsearch.records.reader import AuditReader
 
+    place = file_of(_log(log))
     with reported():
+        if place is None:
+            raise InputError("--log", "a database", "a log in a file")
         _check_words(who, why)
-        with AuditReader(log) as reader:
+        with AuditReader(place) as reader:
             report = reader.verify()
         if not report.ok:
             raise RecordError(f"{one_line(report)}; not rotated")
-        made = rotate_log(log, at=datetime.now(UTC), by=who.strip(), why=why.strip())
+        made = rotate_log(place, at=datetime.now(UTC), by=who.strip(), why=why.strip())
     typer.echo(f"{made.old}: closed after {made.entries} entries, head {made.head}")
     typer.echo(f"{made.new}: the log goes on here")
 
 
 @log_app.command("erase")
 def erase_entries(
-    log: Place,
-    why: Annotated[str, typer.Option("--why", help="For which reason; it is recorded.")],
+    why: WhyOption,
     series: Annotated[str, typer.Option("--series", help="All that was decided and reported of this series.")] = "",
     plan: Annotated[str, typer.Option("--plan", help="With --series: of this plan of a service only.")] = "",
     person: Annotated[str, typer.Option("--person", help="This name, and the reasons that its owner gave.")] = "",
     before: Annotated[str, typer.Option("--before", help="Whatever was written before this time.")] = "",
-    who: Annotated[str, typer.Option("--who", help="Who does it.")] = "ucsearch log erase",
+    who: WhoOption = "ucsearch log erase",
+    log: LogOption = None,
 ) -> None:
     """Take the content of entries away for good.
 
@@ -382,7 +310,7 @@ def erase_entries(
             left = erasure.older_than(datetime.fromisoformat(time_text(before, "--before")))
         else:
             left = erasure.series(series, plan or None) if series else erasure.person(person)
-        done = erasure.erase(log, left, at=datetime.now(UTC), by=who.strip(), why=why.strip())
+        done = erasure.erase(_log(log), left, at=datetime.now(UTC), by=who.strip(), why=why.strip())
     typer.echo(f"{done.entries} entries erased, {done.blobs} arrays deleted")
 
 
@@ -396,4 +324,4 @@ def _check_words(who: str, why: str) -> None:
 def _log(place: str | None) -> str:
     """The file or the database named by --log, else the file named by this folder's settings."""
     with reported():
-        return str(log_of(None, some_settings(None))) if place is None else place
+        return str(log_of(settings_of(None, None, plans=False))) if place is None else place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,17 +21,34 @@ __all__ = [
     "Known",
     "confirmed",
     "file_of",
-    "files_of",
+    "filters_of",
     "known_checkpoint",
     "named_task",
     "opened",
     "print_entries",
-    "segments_of",
     "summary",
+    "verify_rows",
     "writing",
 ]
 
 CHAIN_FIELDS = ("seq", "id", "written_at", "digest", "head")
+
+
+def filters_of(words: Sequence[str]) -> dict[str, Any]:
+    """What a list is narrowed to: each word is an outcome, a reason, a kind, or else a series."""
+    from ucsearch.decision.decision import Outcome
+    from ucsearch.decision.gate import Reason
+    from ucsearch.errors import InputError
+    from ucsearch.records.entries import KINDS
+
+    found: dict[str, Any] = {}
+    for word in words:
+        known = {"outcome": tuple(Outcome), "reason": tuple(Reason), "kind": KINDS}
+        what = next((name for name, values in known.items() if word in values), "series")
+        if what in found:
+            raise InputError("WORD", f"{found[what]!r} and {word!r}", f"one {what}")
+        found[what] = word
+    return found
 
 
 def summary(row: Row, standing: Effective | None = None) -> dict[str, Any]:
@@ -122,27 +139,33 @@ def named_task(spec: str | None) -> dict[str, Task]:
     return {} if spec is None else {ANY: load_task(spec)}
 
 
-def segments_of(reader: AuditReader, derive: int, task: str | None = None) -> tuple[str, str]:
-    """What is wrong with a segment, and what was found if nothing is."""
-    if not reader.list(kind="segment", limit=1):
-        return "", ""
+_TAKE_VALUES = ("--task", "--budget", "--checkpoint", "--key", "--origin", "--gate")  # options of the verifier
+
+
+def verify_rows(words: Sequence[str], derive: int) -> int:
+    """The rows of segments in the logs that these arguments of the verifier name; 1 where one is not right."""
+    from ucsearch.records import AuditReader
+    from ucsearch.records.files import log_at
     from ucsearch.scale.segments.audit import verify_segments
 
-    count = rows = derived = 0
-    for found in verify_segments(reader, sample=derive, tasks=named_task(task)):
-        if not found.ok:
-            return f"ALTERED (segment): entry {found.seq}: {one_line(found.fault)}", ""
-        count, rows, derived = count + 1, rows + found.rows, derived + found.derived
-    again = f", {derived} decided again" if derived else ""
-    return "", f"; {rows} rows in {count} segment{'' if count == 1 else 's'}{again}"
-
-
-def files_of(reader: AuditReader) -> str:
-    """The files of a log that was rotated, in words."""
-    files = reader.files if len(reader.stores) > 1 else ()
-    if len(files) < 2:
-        return ""
-    return f"; {len(files)} files that follow each other: {', '.join(path.name for path in files)}"
+    values = {word: words[i + 1] for i, word in enumerate(words[:-1]) if word in _TAKE_VALUES}
+    task = values.get("--task") or next((w.partition("=")[2] for w in words if w.startswith("--task=")), None)
+    for i, word in enumerate(words):
+        path = Path(word)
+        if word.startswith("-") or (i and words[i - 1] in _TAKE_VALUES) or not log_at(path):
+            continue
+        with reported(), AuditReader(path, single=True) as reader:
+            if not reader.list(kind="segment", limit=1):
+                continue
+            count = rows = derived = 0
+            for found in verify_segments(reader, sample=derive, tasks=named_task(task)):
+                if not found.ok:
+                    typer.echo(f"ALTERED (segment): entry {found.seq}: {one_line(found.fault)}", err=True)
+                    return NEEDS_A_PERSON
+                count, rows, derived = count + 1, rows + found.rows, derived + found.derived
+        again = f", {derived} decided again" if derived else ""
+        typer.echo(f"{rows} rows in {count} segment{'' if count == 1 else 's'} valid{again}")
+    return 0
 
 
 def file_of(place: str) -> Path | None:

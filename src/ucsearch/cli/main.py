@@ -16,11 +16,11 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_command_name
 from typer.models import CommandInfo
 
-from ucsearch.cli.data import data_app
+from ucsearch.cli.data import data
 from ucsearch.cli.evidence import evidence_app
 from ucsearch.cli.job import job_app
 from ucsearch.cli.log import log_app
-from ucsearch.cli.options import ChangesOption, SettingsOption, settings_of
+from ucsearch.cli.options import ChangesOption, SettingsOption, log_of, settings_of
 from ucsearch.cli.planner import backtest, calibrate, decide, forecast, new, tune
 from ucsearch.cli.recorded import explain, monitor, orders, override, tasks
 from ucsearch.cli.remote import remote_app
@@ -33,11 +33,10 @@ __all__ = ["GROUPS", "app", "main"]
 
 GROUPS = {
     "Plan": ("new", "forecast", "calibrate", "backtest", "tune", "decide"),
-    "Look": ("explain", "orders", "override", "monitor", "tasks"),
+    "Look": ("explain", "orders", "override", "monitor", "tasks", "demo"),
     "Audit": ("verify", "log"),
     "Serve": ("service", "remote", "job", "cache"),
     "Research": ("evidence", "data"),
-    "Try": ("demo",),
 }
 
 
@@ -64,15 +63,12 @@ app = typer.Typer(
     help="From forecasts with uncertainty to decisions under hard rules.",
     epilog="Exit codes: 0 done, 1 done and a person is needed, 2 wrong use or input, 3 internal error.",
 )
-cache_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Compiled kernels kept on disk.")
-app.add_typer(cache_app, name="cache")
 app.add_typer(log_app, name="log")
-app.add_typer(data_app, name="data")
 app.add_typer(job_app, name="job")
 app.add_typer(evidence_app, name="evidence")
 app.add_typer(remote_app, name="remote")
 app.add_typer(service_app, name="service")
-for _command in (new, forecast, calibrate, backtest, tune, decide, explain, orders, monitor, tasks):
+for _command in (new, forecast, calibrate, backtest, tune, decide, explain, orders, monitor, tasks, data):
     app.command()(_command)
 app.command(context_settings={"ignore_unknown_options": True})(override)  # a quantity may be -5
 
@@ -130,7 +126,7 @@ def _root(
 
 @app.command()
 def demo(
-    out: Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Keep the log there.")] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="[FOLDER]", help="Keep the log there.")] = None,
 ) -> None:
     """Plan orders on embedded data and verify them.
 
@@ -140,7 +136,15 @@ def demo(
     """
     from ucsearch.cli.demo import run_demo
 
-    raise typer.Exit(run_demo(out))
+    raise typer.Exit(run_demo(folder))
+
+
+_OF_SEGMENTS = """
+options for segments:
+  --rows N              decide N rows of each part again; -1: all
+  --repacked            parts may be other files, as long as their rows are
+                        those that were sealed
+"""
 
 
 @app.command(
@@ -148,36 +152,56 @@ def demo(
     add_help_option=False,  # the verifier has its own
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
-def verify(context: typer.Context) -> None:
+def verify(
+    context: typer.Context,
+    rows: Annotated[
+        int, typer.Option("--rows", min=-1, help="Decide so many rows of each part of a segment again; -1: all.")
+    ] = 0,
+) -> None:
     """Re-derive every claim of recorded decisions, trusting none of the code that made them.
 
-    The same as `python -m ucsearch.verify`, whose own help is shown by --help. Without arguments it reads the log that
-    this folder's settings name.
+    The same as `python -m ucsearch.verify`, whose own help is shown by --help; then the rows of segments. Without
+    arguments it reads the log that this folder's settings name.
 
     Exit codes: 0 valid; 1 a claim is false or could not be verified; 2 malformed or wrong usage; 3 internal error.
     """
-    from ucsearch.cli.options import log_of, some_settings
+    from ucsearch.cli.log_words import verify_rows
     from ucsearch.verify.__main__ import main as verifier
 
-    raise typer.Exit(verifier(context.args or [str(log_of(None, some_settings(None)))]))
+    words = context.args or [str(log_of(settings_of(None, None, plans=False)))]
+    try:
+        code = verifier(words)
+    except SystemExit:  # help, or wrong usage
+        if {"-h", "--help"} & {*words}:
+            typer.echo(_OF_SEGMENTS)
+        raise
+    raise typer.Exit(code or verify_rows(words, rows))
 
 
-@cache_app.command()
-def warm(
+@app.command()
+def cache(
     settings: SettingsOption = None,
     changes: ChangesOption = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FOLDER", help="Into this folder, to be shipped to workers.")
     ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Instead: delete all compiled kernels.")] = False,
 ) -> None:
-    """Compile the kernels of a settings file ahead of its first run.
+    """Compile the kernels of a settings file ahead.
 
     For its task, and for every kind of series in files.states where there is such a file. Workers use a shipped folder
-    by UCSEARCH_CACHE_DIR; copy it with its times (cp -p, rsync -a).
+    by UCSEARCH_CACHE_DIR; copy it with its times (cp -p, rsync -a). Deleted kernels are compiled again when needed.
 
     Exit codes: 0 compiled, or they were there; 2 unusable settings, states or folder.
     """
     from ucsearch.cli.terminal import reported
+
+    if clear:
+        from ucsearch.engine.cache import clear_cache
+
+        count = clear_cache()
+        typer.echo(f"{count} kernel{'' if count == 1 else 's'} deleted")
+        return
     from ucsearch.scale.job import warm_kernels
 
     with reported():
@@ -185,15 +209,3 @@ def warm(
         states = found.path("states")
         for name in warm_kernels(found, states if states is not None and states.exists() else None, to):
             typer.echo(f"ready: {name}")
-
-
-@cache_app.command()
-def clear() -> None:
-    """Delete all compiled kernels; they are compiled again when needed.
-
-    Exit codes: 0 done.
-    """
-    from ucsearch.engine.cache import clear_cache
-
-    count = clear_cache()
-    typer.echo(f"{count} kernel{'' if count == 1 else 's'} deleted")

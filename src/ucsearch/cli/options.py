@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChangesOption",
-    "LogOption",
     "SettingsOption",
     "TaskOption",
     "checked_files",
@@ -25,7 +24,6 @@ __all__ = [
     "own_task",
     "page_path",
     "settings_of",
-    "some_settings",
 ]
 
 SettingsOption = Annotated[
@@ -34,9 +32,6 @@ SettingsOption = Annotated[
 ChangesOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting for this run; repeat.")
 ]
-LogOption = Annotated[
-    Path | None, typer.Option("--log", "-l", envvar="UCSEARCH_LOG", help="The audit log; else [files] log.")
-]
 TaskOption = Annotated[
     str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task, if neither ours nor the settings'.")
 ]
@@ -44,7 +39,7 @@ TaskOption = Annotated[
 
 def settings_of(path: Path | None, changes: Sequence[str] | None, *, plans: bool = True) -> Settings:
     """The settings named by -c, else those of this folder, with the changes of --set. `plans`: False where nothing is
-    decided; settings may then be left out altogether."""
+    decided anew; settings, or their [task] and [policy], may then be left out."""
     from ucsearch.planner.settings import NoSettings, find_settings, load_settings, parse_changes, parse_settings
 
     changed = parse_changes(changes or [])
@@ -58,26 +53,9 @@ def settings_of(path: Path | None, changes: Sequence[str] | None, *, plans: bool
     return load_settings(path, changed, plans=plans)
 
 
-def some_settings(path: Path | None, changes: Sequence[str] | None = None) -> Settings | None:
-    """As `settings_of`; None where none is named and this folder has none."""
-    from ucsearch.planner.settings import NoSettings, find_settings, load_settings, parse_changes
-
-    if path is None:
-        try:
-            path = find_settings()
-        except NoSettings:
-            if changes:
-                raise
-            return None
-    return load_settings(path, parse_changes(changes or []))
-
-
-def log_of(log: Path | None, settings: Settings | None) -> Path:
-    """The log named by --log, else by the settings, else decisions.db."""
-    if log is not None:
-        return log
-    named = None if settings is None else settings.path("log")
-    return Path("decisions.db") if named is None else named
+def log_of(settings: Settings) -> Path:
+    """The log that the settings name, else decisions.db."""
+    return settings.path("log") or Path("decisions.db")
 
 
 def checked_files(
@@ -96,9 +74,9 @@ def checked_files(
         check_writable(path)
 
 
-def page_path(settings: Settings | None, name: str) -> Path | None:
+def page_path(settings: Settings, name: str) -> Path | None:
     """Where a page or picture of that name goes; None where [files] pages names no folder."""
-    folder = None if settings is None else settings.path("pages")
+    folder = settings.path("pages")
     if folder is None:
         return None
     try:
@@ -108,7 +86,7 @@ def page_path(settings: Settings | None, name: str) -> Path | None:
     return folder / name
 
 
-def own_task(text: str | None, settings: Settings | None) -> Task | None:
+def own_task(text: str | None, settings: Settings) -> Task | None:
     """The task that --task names, else the settings' own; None where that ships with the package."""
     from ucsearch.planner.settings.own import own_tasks
 

@@ -37,7 +37,7 @@ def new(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="What to plan: inventory, truck, storage, capacity, intervention.")
     ],
-    folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path("."),
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write; else here.")] = Path("."),
     switches: Annotated[
         str, typer.Option("--with", help="Rules of an inventory: calendar, shelf_life, fill_rate.")
     ] = "",
@@ -133,6 +133,7 @@ def backtest(settings: SettingsOption = None, changes: ChangesOption = None) -> 
     or files; 130 stopped.
     """
     from ucsearch.planner.backtest import run_backtest, write_page
+    from ucsearch.report.table import terminal_width
 
     with reported():
         found = settings_of(settings, changes)
@@ -144,7 +145,7 @@ def backtest(settings: SettingsOption = None, changes: ChangesOption = None) -> 
                 keep=Path(".") if out is None else out.parent,
             )  # fmt: skip
         print_problems(result.problems, path=found.path("problems"))
-        typer.echo(result.text())
+        typer.echo(result.text(terminal_width()))
         if out is not None:
             typer.echo(f"{result.write(out)} rows written to {out}")
         if page is not None:
@@ -159,48 +160,40 @@ _CUT = 5  # series that got less for a shared limit, shown
 _EVIDENCE = (".evidence.json", ".evidence.txt")
 
 
-def tune(
-    settings: SettingsOption = None,
-    changes: ChangesOption = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the chosen settings.")] = Path("tuned.toml"),
-    tries: Annotated[int, typer.Option("--tries", min=2, max=12, help="Settings of the policy to try.")] = 12,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT and its evidence.")] = False,
-) -> None:
+def tune(settings: SettingsOption = None, changes: ChangesOption = None) -> None:
     """Choose how to plan on your history, with evidence.
 
     Mode, risk, depth, order sizes and recalibration are chosen on the earlier part by realised cost. Rules are tuned
-    there on wide grids; then everybody is compared once on the later part. Writes the settings with the choice to OUT,
-    and what it rests on to OUT's name with .evidence.json and .evidence.txt.
+    there on wide grids; then everybody is compared once on the later part. Writes the settings with the choice to
+    files.tuned, and what it rests on beside it, with .evidence.json and .evidence.txt.
 
     Exit codes: 0 done; 1 done, but some series could not be used or too many decisions fell back; 2 unusable settings
-    or files, or OUT is there already; 130 stopped, the same command goes on.
+    or files; 130 stopped, the same command goes on.
     """
     from ucsearch.errors import InputError
     from ucsearch.planner.backtest import run_tune
     from ucsearch.records.files import whole_file
+    from ucsearch.report.table import terminal_width
 
     with reported():
         found = settings_of(settings, changes)
-        written = {"--out": out, **{f"--out's evidence, {x}": out.with_suffix(x) for x in _EVIDENCE}}
-        checked_files(found, ["sales", "states"], ["problems"], others=list(written.items()))
-        there = [str(path) for path in written.values() if path.exists()]
-        if there and not force:
-            raise InputError("--out", ", ".join(there), "a new file", hint="--force would replace it.")
+        out = _named(found, "tuned")
+        evidence = [out.with_suffix(ending) for ending in _EVIDENCE]
+        others = [(f"the evidence, {path.name}", path) for path in evidence]
+        checked_files(found, ["sales", "states"], ["tuned", "problems"], others=others)
         if not out.parent.is_dir():
-            raise InputError("--out", str(out), "a file in a folder that exists")
+            raise InputError("files.tuned", str(out), "a file in a folder that exists")
         with progress_bar("tuning") as progress:
             result = run_tune(
-                found, _named(found, "sales"), states=_if_there(found, "states"), progress=progress, tries=tries,
-                keep=out.parent,
-            )  # fmt: skip
+                found, _named(found, "sales"), states=_if_there(found, "states"), progress=progress, keep=out.parent
+            )
         print_problems(result.report.problems, path=found.path("problems"))
-        table = result.table()
-        contents = (result.text.encode(), result.evidence(), f"{table}\n".encode())
-        for path, content in zip(written.values(), contents, strict=True):
+        contents = (result.text.encode(), result.evidence(), f"{result.table()}\n".encode())
+        for path, content in zip((out, *evidence), contents, strict=True):
             with whole_file(path) as file:
                 file.write(content)
-        typer.echo(table)
-        typer.echo(f"\nsettings in {out}, evidence in {', '.join(str(x) for x in list(written.values())[1:])}")
+        typer.echo(result.table(terminal_width()))
+        typer.echo(f"\nsettings in {out}, evidence in {', '.join(map(str, evidence))}")
     _leave(result.report.problems, result.report.falls_back_too_often)
 
 
@@ -230,7 +223,7 @@ def decide(
 
     with reported(), progress_bar("deciding") as progress:
         found = settings_of(settings, changes)
-        log, archive, problems = log_of(None, found), found.path("archive"), found.path("problems")
+        log, archive, problems = log_of(found), found.path("archive"), found.path("problems")
         page = page_path(found, "decisions.html")
         sales = None if archive is None else _if_there(found, "sales")
         reads = ["forecasts", "states", *(["sales"] if sales is not None else [])]

@@ -10,7 +10,6 @@ import typer
 
 from ucsearch.cli.options import (
     ChangesOption,
-    LogOption,
     SettingsOption,
     TaskOption,
     checked_files,
@@ -18,7 +17,6 @@ from ucsearch.cli.options import (
     own_task,
     page_path,
     settings_of,
-    some_settings,
 )
 from ucsearch.cli.terminal import NEEDS_A_PERSON, SHOWN, printable, reported
 from ucsearch.formatting import figure
@@ -40,7 +38,6 @@ def explain(
         typer.Option("--set", metavar="NAME=VALUE", help="What if: a parameter or state field; repeat."),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Write whole plans to files.plan instead.")] = False,
-    log: LogOption = None,
     task: TaskOption = None,
 ) -> None:
     """Say why the newest decision of a series came out so.
@@ -56,8 +53,8 @@ def explain(
     with reported():
         keys = [text for text in changes or [] if "." in text.partition("=")[0]]
         numbers = [text for text in changes or [] if text not in keys]
-        found = some_settings(settings, keys)
-        named = log_of(log, found)
+        found = settings_of(settings, keys, plans=False)
+        named = log_of(found)
         if plan:
             if numbers:
                 raise InputError("--set", repr(numbers[0]), "nothing beside --plan: plans are shown as recorded")
@@ -74,7 +71,7 @@ def explain(
         _explain(named, series[0], found)
 
 
-def _explain(log: Path, series: str, settings: Settings | None) -> None:
+def _explain(log: Path, series: str, settings: Settings) -> None:
     from ucsearch.planner.recorded.explain import explain_series
     from ucsearch.planner.recorded.explain_page import write_explain_page
 
@@ -86,15 +83,15 @@ def _explain(log: Path, series: str, settings: Settings | None) -> None:
         typer.echo(f"page in {path}")
 
 
-def _write_plans(log: Path, settings: Settings | None, series: Sequence[str]) -> None:
+def _write_plans(log: Path, settings: Settings, series: Sequence[str]) -> None:
     from ucsearch.planner.recorded.schedule import write_schedule
 
-    out = Path("plan.csv") if settings is None else settings.path("plan") or Path("plan.csv")
+    out = settings.path("plan") or Path("plan.csv")
     rows, count = write_schedule(log, out, settings=settings, series=series)
     typer.echo(f"{rows} rows of {count} series in {out}")
 
 
-def orders(settings: SettingsOption = None, changes: ChangesOption = None, log: LogOption = None) -> None:
+def orders(settings: SettingsOption = None, changes: ChangesOption = None) -> None:
     """Write the orders as they stand, overrides included.
 
     Reads files.decisions and the log, writes files.orders (.csv or .xlsx), numbers as your files have them; with
@@ -107,7 +104,7 @@ def orders(settings: SettingsOption = None, changes: ChangesOption = None, log: 
 
     with reported():
         found = settings_of(settings, changes)
-        named = log_of(log, found)
+        named = log_of(found)
         states, decisions, out = found.path("states"), found.path("decisions"), found.path("orders")
         if decisions is None or out is None:
             from ucsearch.errors import InputError
@@ -144,7 +141,6 @@ def override(
     force: Annotated[bool, typer.Option("--force", help="Record it although it breaks the rules, as forced.")] = False,
     settings: SettingsOption = None,
     changes: ChangesOption = None,
-    log: LogOption = None,
     task: TaskOption = None,
 ) -> None:
     """Record that a person orders another quantity.
@@ -167,23 +163,22 @@ def override(
                 raise InputError(name, repr(text), "a name" if name == "--who" else "a reason")
         if withdraw is (quantity is not None):
             raise InputError("QUANTITY", quantity or "nothing", "a quantity, or --withdraw")
-        found, updated = some_settings(settings, changes), False
-        decimal = "auto" if found is None else found.columns.decimal
+        found, updated = settings_of(settings, changes, plans=False), False
+        decimal = found.columns.decimal
         try:
             done = override_decision(
-                log_of(log, found), series, who=who, why=why, clock=lambda: datetime.now(UTC), quantity=quantity,
+                log_of(found), series, who=who, why=why, clock=lambda: datetime.now(UTC), quantity=quantity,
                 task=own_task(task, found), force=force,
                 decimal=None if decimal == "auto" else decimal,
             )  # fmt: skip
         except NotAllowed as error:
             typer.echo(f"Refused: {printable(error)}. Nothing was recorded; --force records it as forced.", err=True)
             raise typer.Exit(NEEDS_A_PERSON) from error
-        named = None if found is None else found.path("decisions")
-        if found is not None and named is not None:
+        if (named := found.path("decisions")) is not None:
             page = page_path(found, "decisions.html")
             shown = page if page is not None and page.exists() else None
-            updated = update_decisions(found, named, log_of(log, found), done.row, shown)
-        loads = overfilled_limits(log_of(log, found), found)
+            updated = update_decisions(found, named, log_of(found), done.row, shown)
+        loads = overfilled_limits(log_of(found), found)
     made = done.record
     off = ", which is off the grid" if made["off_grid"] else ""
     if done.beyond is not None:
@@ -205,7 +200,6 @@ def override(
 def monitor(
     settings: SettingsOption = None,
     changes: ChangesOption = None,
-    log: LogOption = None,
     plan: Annotated[
         str | None, typer.Option("--plan", help="Only this plan's decisions, where a service wrote several.")
     ] = None,
@@ -229,19 +223,17 @@ def monitor(
     from ucsearch.planner.monitor.words import watch_text, write_watch, write_watch_page
 
     with reported():
-        found = some_settings(settings, changes)
-        named = log_of(log, found)
-        outcomes, out = _outcomes(found), None if found is None else found.path("watched")
+        found = settings_of(settings, changes, plans=False)
+        named = log_of(found)
+        outcomes, out = _outcomes(found), found.path("watched")
         page = page_path(found, "monitor.html")
-        if found is not None:
-            others = [] if page is None else [("the page", page)]
-            reads = ["outcomes"] if found.path("outcomes") is not None else ["sales"]
-            checked_files(found, reads, ["watched"], log=named, others=others)
+        others = [] if page is None else [("the page", page)]
+        reads = ["outcomes"] if found.path("outcomes") is not None else ["sales"]
+        checked_files(found, reads, ["watched"], log=named, others=others)
         # What is not said is as the service watches that plan, where the log is a service's.
         known = settings_in(named, plan) or Watch()
         watched = known if steps is None else dataclasses.replace(known, lags=steps)
-        period = "any" if found is None else found.period
-        report = run_watch(named, outcomes, settings=watched, period=period, plan=plan)
+        report = run_watch(named, outcomes, settings=watched, period=found.period, plan=plan)
         typer.echo(watch_text(report))
         if out is not None:
             typer.echo(f"{write_watch(report, out)} rows written to {out}")
@@ -252,10 +244,8 @@ def monitor(
         raise typer.Exit(NEEDS_A_PERSON)
 
 
-def _outcomes(settings: Settings | None) -> Path | None:
+def _outcomes(settings: Settings) -> Path | None:
     """files.outcomes, else files.sales where there is such a file."""
-    if settings is None:
-        return None
     if (named := settings.path("outcomes")) is not None:
         return named
     sales = settings.path("sales")

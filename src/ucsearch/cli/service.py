@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["service_app"]
 
 service_app = typer.Typer(no_args_is_help=True, help="The decision service (extra: ucsearch[service]).")
-token_app = typer.Typer(no_args_is_help=True, help="Tokens: who may use the service.")
-service_app.add_typer(token_app, name="token")
 service_app.command()(demo)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the service.")]
@@ -31,7 +29,9 @@ StoreOption = Annotated[
 
 @service_app.command()
 def init(folder: Folder) -> None:
-    """Make the files of a new service: service.toml, a plan, an empty log and one admin token, shown once.
+    """Make the files of a new service.
+
+    service.toml, a plan, an empty log, and one admin token, which is shown once.
 
     Exit codes: 0 made, 2 the folder is not empty.
     """
@@ -66,7 +66,9 @@ def run(
         str | None, typer.Option("--admin-bind", help="The same instead of server.admin_bind: health and metrics.")
     ] = None,
 ) -> None:
-    """Run the service until it is told to stop; events are JSON lines on stderr.
+    """Run the service until it is told to stop.
+
+    Events are JSON lines on stderr.
 
     Exit codes: 0 stopped, 2 it could not start.
     """
@@ -89,7 +91,9 @@ def arm(
     plan: Annotated[str, typer.Argument(help="A plan with a table [plan.monitor].")],
     sales: Annotated[Path, typer.Option("--sales", help="Past sales, as for `ucsearch forecast`.")],
 ) -> None:
-    """Replay a plan's monitor over a backtest of its forecaster: would it have stopped releases, and what would fit?
+    """Replay a plan's monitor over past forecasts.
+
+    Over a backtest of its forecaster: would it have stopped releases, and what would fit?
 
     Exit codes: 0 it may be armed as it is, 1 it would have tripped or cannot be judged, 2 no such
     plan or no usable file.
@@ -123,7 +127,9 @@ def backup(
     to: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")],
     store: StoreOption = None,
 ) -> None:
-    """Copy the log, with every decision that was answered, to a file; beside it its checkpoint and its SHA-256.
+    """Copy the log while the service runs.
+
+    With every decision that was answered; beside the copy lie its checkpoint and its SHA-256.
 
     Of a log that was rotated, earlier files that are still there are copied beside it under their names.
     The service may run meanwhile. Exit codes: 0 copied and verified, 2 something is not right.
@@ -142,7 +148,9 @@ def drill(
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Restore a copy of the log into a folder that is thrown away, and verify it: what one does every quarter.
+    """Try whether a copy of the log can be restored.
+
+    Into a folder that is thrown away, and verified there: what one does every quarter.
 
     Exit codes: 0 the copy would do, 2 it would not.
     """
@@ -152,24 +160,38 @@ def drill(
         typer.echo(line)
 
 
-@token_app.command("add")
-def add_token(
+@service_app.command()
+def token(
     folder: Folder,
-    name: Annotated[str, typer.Argument(help="Whose it is; overrides are signed with it.")],
-    role: Annotated[str, typer.Option(help="viewer, operator, admin or agent.")] = "viewer",
-    expires: Annotated[str, typer.Option(help="Time with offset, such as 2027-01-01T00:00:00+00:00.")] = "",
-    plans: Annotated[list[str] | None, typer.Option("--plan", help="Only this plan; may be repeated.")] = None,
-    series: Annotated[
-        list[str] | None, typer.Option("--series", help="Only series whose names begin so; may be repeated.")
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Whose it is; overrides are signed with it.")
     ] = None,
+    role: Annotated[str, typer.Option("--role", help="viewer, operator, admin or agent.")] = "viewer",
+    expires: Annotated[str, typer.Option("--expires", help="Time with offset: 2027-01-01T00:00:00+00:00.")] = "",
+    plans: Annotated[list[str] | None, typer.Option("--plan", help="Only this plan; repeat.")] = None,
+    series: Annotated[list[str] | None, typer.Option("--series", help="Only series that begin so; repeat.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="A new file for it, with mode 0600.")] = None,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Remove the token of that name instead.")] = False,
 ) -> None:
-    """Make a token; its text is shown once, or written to a file that only you may read, and kept nowhere else.
+    """Make, list or revoke tokens: who may use it.
 
-    Exit codes: 0 made, 2 the name is taken or something is wrong.
+    Without a name all tokens are listed, with role, end and what they are for. A new token's text is shown once, or
+    written to a file that only you may read, and kept nowhere else. A running service forgets a revoked one in seconds.
+
+    Exit codes: 0 done, 2 the name is taken, there is none of that name, or something is wrong.
     """
     from ucsearch.errors import InputError
 
+    if name is None:
+        if revoke:
+            raise InputError("NAME", "nothing", "the name of a token, with --revoke")
+        for one in _book(folder).list():
+            typer.echo(f"{one.name}\t{one.role}\t{one.expires or 'no end'}\t{_words(one.scope)}")
+        return
+    if revoke:
+        _book(folder).revoke(name)
+        typer.echo(f"{name}: revoked")
+        return
     if out is not None and out.exists():
         raise InputError("--out", str(out), "a new file")
     text = _book(folder).add(name, role, expires, plans or (), series or ())
@@ -183,26 +205,6 @@ def add_token(
         _book(folder).revoke(name)
         raise InputError("--out", f"{out} ({error.strerror})", "a file that can be written") from error
     typer.echo(f"{name}: token in {out}")
-
-
-@token_app.command("list")
-def list_tokens(folder: Folder) -> None:
-    """Names, roles and ends; never the tokens.
-
-    Exit codes: 0 listed, 2 there is no usable file.
-    """
-    for token in _book(folder).list():
-        typer.echo(f"{token.name}\t{token.role}\t{token.expires or 'no end'}\t{_words(token.scope)}")
-
-
-@token_app.command("revoke")
-def revoke_token(folder: Folder, name: Annotated[str, typer.Argument(help="Whose.")]) -> None:
-    """Remove a token; a running service forgets it within seconds.
-
-    Exit codes: 0 removed, 2 there is none of that name.
-    """
-    _book(folder).revoke(name)
-    typer.echo(f"{name}: revoked")
 
 
 def _words(scope: Scope) -> str:

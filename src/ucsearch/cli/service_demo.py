@@ -20,7 +20,9 @@ def demo(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when the first periods were decided.")] = False,
 ) -> None:
-    """Start a service on this machine with a demonstration plan and a simulated stream of forecasts and outcomes.
+    """Start a demonstration on this machine.
+
+    A service with a plan and a simulated stream of forecasts and outcomes.
 
     Prints the console's address and a login for every role; stops cleanly with Ctrl-C.
 

@@ -114,21 +114,17 @@ def print_fallbacks(share: float, reasons: Mapping[str, int], settings: Settings
 
 def print_table(
     names: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "", right: Sequence[str] = (), *,
-    lines: bool = False,
+    rules: bool = False,
 ) -> None:  # fmt: skip
-    """A table on stdout; the columns in `right` are aligned to the right, `lines` separates rows."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """A table on stdout; the columns in `right` are aligned to the right, `rules` separate rows."""
+    from ucsearch.report.table import table_lines, terminal_width
 
-    # A pipe has no width of its own; cut text there would be lost.
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    table = Table(caption=caption or None, show_lines=lines)
-    for name in names:
-        table.add_column(name, justify="right" if name in right else "left", no_wrap=name in ("id", "class"))
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    console.print(table)
+    cells = [[printable(cell) for cell in row] for row in rows]
+    sides = "".join(">" if name in right else "<" for name in names)
+    for line in table_lines([list(names), *cells], sides, width=terminal_width(), rules=rules):
+        typer.echo(line)
+    if caption:
+        typer.echo(caption)
 
 
 def read_time(text: str | None, option: str = "--now") -> datetime | None:

@@ -24,7 +24,7 @@ from ucsearch.planner.files.table import Problem
 from ucsearch.planner.forecast import Plan, plan_forecast
 from ucsearch.planner.settings import Settings
 from ucsearch.replay.statistics import Interval, paired
-from ucsearch.report.text import aligned
+from ucsearch.report.table import table_lines
 
 __all__ = ["LEVEL", "CalibrateResult", "Phase", "Variant", "run_calibrate"]
 
@@ -133,7 +133,7 @@ class CalibrateResult:
         rows.append(["bias (mean sizes)", *(f"{v.bias_by_step.mean():+.3f}" for v in self.variants)])
         rows.append(["CRPS (mean sizes)", *(f"{v.report.crps:.4f}" for v in self.variants)])
         rows.append(["PIT distance", *(f"{v.report.pit_distance:.3f}" for v in self.variants)])
-        return "\n".join([f"{self.model}: {head}", "", *aligned(rows), "", self.verdict()])
+        return "\n".join([f"{self.model}: {head}", "", *table_lines(rows), "", self.verdict()])
 
 
 def _subject(variant: Variant) -> str:

@@ -67,7 +67,7 @@ def horizon_of(settings: Settings, config: Any = None) -> int:
     its own, such as one with a longer lead time."""
     if settings.forecast.steps is not None:
         return settings.forecast.steps
-    if settings.task is None:
+    if settings.task is None or settings.policy is None:
         raise InputError("forecast.steps", "nothing", "how many periods to forecast", hint="--set forecast.steps=14")
     wanted = int(settings.task.steps_wanted(settings.policy, settings.actions))
     return wanted if config is None else max(wanted, config.steps_wanted(settings.policy, settings.actions))

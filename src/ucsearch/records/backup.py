@@ -25,7 +25,7 @@ from ucsearch.records.reader import AuditReader
 from ucsearch.records.rotation import next_name
 from ucsearch.records.sqlite import check_links, dial, explain
 
-__all__ = ["Copied", "backup", "backup_database", "restore"]
+__all__ = ["Copied", "backup", "backup_database"]
 
 _BESIDE = ("-wal", "-shm", "-journal")
 
@@ -41,13 +41,23 @@ class Copied:
 
 
 def backup(
-    log: str | os.PathLike[str], to: str | os.PathLike[str], *, timeout_s: float = 5.0, replace: bool = False
-) -> Copied:
-    """Copy a log, with every decision that was acknowledged before the call, to a new file."""
+    log: str | os.PathLike[str], to: str | os.PathLike[str], *, timeout_s: float = 5.0, replace: bool = False,
+    checkpoint: Checkpoint | None = None,
+) -> Copied:  # fmt: skip
+    """Copy a log, with every decision that was acknowledged before the call, to a new file: away from its place, or
+    back to it. It must agree with `checkpoint`, if one is given."""
     source, target = Path(log), Path(to)
     _check_target(source, target, replace)
     with AuditReader(source, timeout_s=timeout_s, single=True) as reader:
+        if checkpoint is not None:
+            _right(reader.verify(checkpoint), f"{source}: not copied")
         before = reader.checkpoint()
+        first = opening(reader.store)
+        if first is not None and first["previous"] == target.name:
+            raise RecordError(
+                f"{target}: the copy is of the file after that one; name it {next_name(target).name}, and name "
+                f"that in store.log where {target.name} is not there"
+            )
         part = _copied(source, target, timeout_s)
         try:
             with _still(part, timeout_s) as copy:
@@ -74,35 +84,6 @@ def backup_database(address: str, to: str | os.PathLike[str]) -> Copied:
         with _still(part, 5.0) as made:
             report = made.verify()
             _right(report, f"{target}: the copy is not right")
-        return _placed(part, target, report, replace=False)
-    except BaseException:
-        _remove(part)
-        raise
-
-
-def restore(
-    copy: str | os.PathLike[str],
-    log: str | os.PathLike[str],
-    *,
-    checkpoint: Checkpoint | None = None,
-    timeout_s: float = 5.0,
-) -> Copied:
-    """Put a copy in a log's place, where there must be nothing; it is checked first, against a checkpoint if given."""
-    source, target = Path(copy), Path(log)
-    _check_target(source, target, replace=False)
-    with AuditReader(source, timeout_s=timeout_s, single=True) as reader:
-        _right(reader.verify(checkpoint), f"{source}: not restored")
-        first = opening(reader.store)
-        if first is not None and first["previous"] == target.name:
-            raise RecordError(
-                f"{target}: the copy is of the file after that one; restore it as {next_name(target).name}, and name "
-                f"that in store.log where {target.name} is not there"
-            )
-    part = _copied(source, target, timeout_s)
-    try:
-        with _still(part, timeout_s) as made:
-            report = made.verify(checkpoint)
-            _right(report, f"{source}: not restored")
         return _placed(part, target, report, replace=False)
     except BaseException:
         _remove(part)

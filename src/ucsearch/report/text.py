@@ -11,7 +11,6 @@ from typing import Any, TypeGuard
 __all__ = [
     "MINUS",
     "NONE",
-    "aligned",
     "bytes_text",
     "clean",
     "column_texts",
@@ -28,16 +27,6 @@ NONE = "–"  # what is not known or not defined
 MINUS = "\N{MINUS SIGN}"
 # Characters that HTML forbids, or that reorder what stands beside them.
 _INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff\ud800-\udfff]")
-
-
-def aligned(rows: Sequence[Sequence[str]], sides: str = "<>") -> list[str]:
-    """Lines of a table, its columns two spaces apart and aligned to these `sides`; the last side is for all that
-    follow."""
-    sides = sides + sides[-1] * (len(rows[0]) - len(sides))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(f"{x:{side}{w}}" for x, side, w in zip(row, sides, widths, strict=False)).rstrip() for row in rows
-    ]
 
 
 def clean(value: object) -> str:

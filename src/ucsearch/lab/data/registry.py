@@ -230,7 +230,7 @@ def datasets() -> tuple[str, ...]:
 def get_file(name: str) -> DataFile:
     """The file of exactly this name."""
     if name not in _BY_NAME:
-        raise DataError(f"no file is called {name!r}; `ucsearch data list` names all {len(FILES)}")
+        raise DataError(f"no file is called {name!r}; `ucsearch data` names all {len(FILES)}")
     return _BY_NAME[name]
 
 
@@ -240,5 +240,5 @@ def find(name: str) -> tuple[DataFile, ...]:
     found = tuple(file for file in FILES if file.name == name or file.name.startswith(prefix))
     if not found:
         known = ", ".join(datasets())
-        raise DataError(f"nothing is called {name!r}; data sets: {known}; `ucsearch data list` names all")
+        raise DataError(f"nothing is called {name!r}; data sets: {known}; `ucsearch data` names all")
     return found

@@ -232,7 +232,7 @@ def _existing_folder(folder: Path, what: str) -> Path:
 
 def _what_to_do(file: DataFile) -> str:
     if any(copy.url is not None for copy in file.copies):
-        return f"Run `ucsearch data get {file.name}`, or {_by_hand(file)}."
+        return f"Run `ucsearch data {file.name} --get`, or {_by_hand(file)}."
     return f"Get it by hand and {_by_hand(file)}."
 
 

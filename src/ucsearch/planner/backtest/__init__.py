@@ -37,15 +37,15 @@ def run_backtest(
 
 def run_tune(
     settings: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
-    tries: int = 12, keep: Path | None = None,
+    keep: Path | None = None,
 ) -> TuneResult:  # fmt: skip
-    """Choose how to plan on the periods before the counted ones, with so many `tries`, and report once on the counted
-    ones. The result has `text` (the settings with the choice), `table()`, `evidence()` and `report`."""
+    """Choose how to plan on the periods before the counted ones, and report once on the counted ones. The result has
+    `text` (the settings with the choice), `table()`, `evidence()` and `report`."""
     from ucsearch.planner.backtest.tune import run_tune as run
 
     test = settings.backtest
     return run(
-        settings, data, states=states, progress=progress, earlier=test.earlier, tries=tries,
+        settings, data, states=states, progress=progress, earlier=test.earlier, tries=test.tries,
         service_level=test.service_level, keep=keep,
     )  # fmt: skip
 

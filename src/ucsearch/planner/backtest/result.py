@@ -17,7 +17,7 @@ from ucsearch.planner.files.table import Problem, write_table
 from ucsearch.planner.settings import Settings
 from ucsearch.replay.statistics import LEAST, RESAMPLES, Bounds, Interval, bootstrap_key, bounds, scale_free_delta
 from ucsearch.replay.tune import Chosen
-from ucsearch.report.text import aligned
+from ucsearch.report.table import table_lines
 
 __all__ = ["GIVEN", "GREEDY", "HINDSIGHT", "POLICY", "TUNED", "Against", "BacktestResult", "Track"]
 
@@ -246,8 +246,8 @@ class BacktestResult:
         every = [track.figures(self.settings.task) for track in self.tracks.values()]
         return [c for c in wanted if any(f.get(c[0], 0.0) for f in every)]
 
-    def text(self) -> str:
-        """Tables in the user's units and currency."""
+    def text(self, width: int | None = None) -> str:
+        """Tables in the user's units and currency; with `width` they are folded to fit."""
         s, columns = self.settings, self.columns()
         count, periods = self.tracks[POLICY].reward.shape
         ahead = "policy saves" if self.in_shares else f"policy better by, per {self.unit}"
@@ -270,7 +270,7 @@ class BacktestResult:
         title += f"{100.0 * self.released:.1f} % of the policy's "
         why = ", ".join(f"{name} {count:,} times" for name, count in self.reasons.items())
         title += "decisions were released, the rest fell back" + (f" ({why})" if why else "")
-        lines = [title, self.headline(), "", *aligned(rows), ""]
+        lines = [title, self.headline(), "", *table_lines(rows, width=width), ""]
         if self.in_shares:
             lines.append(
                 f"policy saves: share of the other's cost, with its 95 % interval over {self.units}; - is a loss"

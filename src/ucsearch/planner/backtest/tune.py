@@ -37,7 +37,7 @@ from ucsearch.planner.settings import Settings, parse_settings
 from ucsearch.planner.settings.edit import edited
 from ucsearch.replay.statistics import bootstrap_key, bounds
 from ucsearch.replay.tune import TRIES
-from ucsearch.report.text import aligned
+from ucsearch.report.table import table_lines
 from ucsearch.tasks.base import Changes
 
 __all__ = ["Trial", "TuneResult", "cheapest", "reason_of", "run_tune"]
@@ -76,8 +76,8 @@ class TuneResult:
     earns: bool = False  # shown as profit, not as cost
     told: tuple[str, ...] = ()  # about targets
 
-    def table(self) -> str:
-        """What was tried, what it cost, and the report on the later part."""
+    def table(self, width: int | None = None) -> str:
+        """What was tried, what it cost, and the report on the later part; with `width` folded to fit."""
         given, sign = self.trials[0].cost, -1.0 if self.earns else 1.0
         word = "profit" if self.earns else "cost"
         some = f"{self.drawn} of {len(self.series)} series, {self.earlier} periods before the counted ones"
@@ -91,12 +91,12 @@ class TuneResult:
                 told += f" [{100.0 * saved.lower / size:+.1f}, {100.0 * saved.upper / size:+.1f}]"
             mark = "<- chosen" if i == self.chosen else ""
             rows.append([t.label, f"{sign * t.cost.sum():,.2f}", told, f"{100 * t.released:.1f} % released", mark])
-        lines += [f"  {line}" for line in aligned(rows, "<>>><")]
+        lines += [f"  {line}" for line in table_lines(rows, "<>>><")]
         lines += [f"  {label}: not tried, {why}" for label, why in self.skipped.items()]
         for t in self.trials:
             if t.final is not None:
                 lines.append(f"  on {len(t.final)} series: {t.label} {sign * t.final.sum():,.2f}")
-        later = ["", "on the later periods, looked at once:", self.report.text()]
+        later = ["", "on the later periods, looked at once:", self.report.text(width)]
         return "\n".join([*self.told, *lines, *later, "", self.verdict()])
 
     def verdict(self) -> str:

@@ -36,7 +36,7 @@ from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Row
 from ucsearch.records.overrides import recorded_inputs
 from ucsearch.records.reader import AuditReader
-from ucsearch.report.text import aligned
+from ucsearch.report.table import table_lines
 from ucsearch.rules.answers import as_allowed, guarded
 from ucsearch.scale.segments.reader import SegmentReader
 from ucsearch.task import Task
@@ -275,7 +275,7 @@ def _alternatives(record: dict[str, Any], money: str) -> list[str]:
         note = "<- put forward" if r["index"] == index else ""
         rows.append((r["label"], _figure(r["score"]), _figure(r["upper"]), note))
     lines = ["Alternatives, by the most they can score:"]
-    lines += [f"  {line}" for line in aligned(rows, ">>><")]
+    lines += [f"  {line}" for line in table_lines(rows, ">>><")]
     if len(ranked) > _SHOWN:
         lines.append(f"  and {len(ranked) - _SHOWN} more")
     return lines

@@ -27,7 +27,7 @@ from ucsearch.planner.recorded.limits import asked_of, blocked_words, is_blocked
 from ucsearch.planner.recorded.problem import Asked, asked_again, find_decision, refused_words
 from ucsearch.planner.settings import Settings
 from ucsearch.records.overrides import built_in_task
-from ucsearch.report.text import aligned
+from ucsearch.report.table import table_lines
 from ucsearch.scale.segments.reader import SegmentReader
 from ucsearch.task import Task
 from ucsearch.tasks.base import config_of
@@ -105,7 +105,7 @@ class WhatIf:
     def text(self) -> str:
         changes = ", ".join(f"{c.name} = {c.after} (was {c.before})" for c in self.changes)
         rows = [("", "recorded", "what if"), *self.rows()]
-        table = [f"  {line}".rstrip() for line in aligned(rows, "<")]
+        table = [f"  {line}".rstrip() for line in table_lines(rows, "<")]
         lines = [f"{self.series}: what if {changes}?", "", *table, "", self.sentence(), *self.notes]
         return "\n".join(map(plain, [*lines, "Nothing was written to the log."]))
 

@@ -67,7 +67,7 @@ class OwnTask(OnSeries):
 def recorded_task(recorded: Mapping[str, Any], settings: Any = None) -> Task | None:
     """The task that a record's member `task` names: one of this package, or the settings' own if that is the same."""
     found = built_in_task(recorded)
-    if found is not None or settings is None:
+    if found is not None or settings is None or settings.task is None:
         return found
     try:
         task: Task = settings.task.task()

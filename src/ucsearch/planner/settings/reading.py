@@ -127,7 +127,8 @@ def parse_settings(
             problems.append(f"{file}: {error}")
     if problems:
         raise SettingsError(problems)
-    if task is not None and policy.mode == "closed" and getattr(task, "unmet", "") == "lost" and not task.is_planned:
+    closed = policy is not None and policy.mode == "closed"
+    if task is not None and closed and getattr(task, "unmet", "") == "lost" and not task.is_planned:
         task = dataclasses.replace(task, merge_arrivals=True)  # the same costs, far fewer states
     return Settings(
         file=file, text=text, digest=hashlib.sha256(data).hexdigest(), units=found.units, currency=found.currency,

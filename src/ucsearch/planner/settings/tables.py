@@ -105,6 +105,7 @@ class Files(Table):
     log: str = Field(default="decisions.db", description="the audit log; decisions are added to it")
     orders: str = Field(default="orders.csv", description="written by orders; .csv or .xlsx")
     plan: str = Field(default="plan.csv", description="written by explain --plan, a row per series and period")
+    tuned: str = Field(default="tuned.toml", description="written by tune: these settings with what it chose")
     results: str = Field(default="", description="written by backtest, a row per series; none if left out")
     archive: str = Field(default="", description="past forecasts and outcomes, kept up by forecast and decide")
     outcomes: str = Field(default="", description="read by monitor; files.sales if left out")
@@ -224,6 +225,7 @@ class Backtest(Table):
     service_level: float | None = Field(
         default=None, description="share of periods without a shortage to reach, instead of task.shortage"
     )
+    tries: int = Field(default=12, ge=2, le=12, description="settings of the policy that tune tries")
     origins: int | None = Field(default=None, ge=1, description="past forecasts of a series that calibrate looks at")
     cluster: str = Field(
         default="", description="column of the states such as store: intervals count what it names as one; else trucks"

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ucsearch.errors import RecordError
-from ucsearch.records.backup import Copied, backup, backup_database, restore
+from ucsearch.records.backup import Copied, backup, backup_database
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.files import whole_file
 from ucsearch.records.log_chain import files_of
@@ -99,7 +99,7 @@ def drill(folder: str | Path, copy: str | Path | None = None, *, store: str | No
     mark = Checkpoint.read(beside)
     with tempfile.TemporaryDirectory(prefix="ucsearch-drill-") as name:
         restored = Path(name) / "decisions.db"
-        made = restore(source, restored, checkpoint=mark)
+        made = backup(source, restored, checkpoint=mark)
         yield f"restored and verified: {made.count} entries, head {made.head}"
         yield _against_the_log(config, place, mark)
         with AuditReader(restored) as reader:
