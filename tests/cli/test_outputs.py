@@ -24,21 +24,16 @@ from ucsearch.service.config import load_config
 
 # What a command does with each of its paths. A new path must be put here; what it writes is then tried below.
 READS = {
-    **dict.fromkeys(("forecast", "calibrate", "decide", "backtest", "tune"), ("settings",)),
-    **dict.fromkeys(("explain", "orders", "monitor"), ("settings", "log")),
-    "override": ("settings",),
+    **dict.fromkeys(("forecast", "calibrate", "decide", "backtest", "tune", "cache"), ("settings",)),
+    **dict.fromkeys(("explain", "orders", "monitor", "override"), ("settings",)),
     "evidence run": ("data_dir",),
     "evidence list": ("folder", "ledger"),
     "evidence page": ("directory",),
-    "cache warm": ("settings",),
     "log list": ("log",),
     "log show": ("log",),
-    "log verify": ("log", "checkpoint"),
     "log export": ("log",),
     "log checkpoint": ("log",),
-    "log backup": ("log",),
-    "log restore": ("copy", "checkpoint"),
-    "data check": ("data_dir",),
+    "log copy": ("source", "checkpoint"),
     "job plan": ("settings",),
     "evidence verify": ("folder", "ledger", "data_dir"),
     "remote decide": ("forecasts", "states", "token_file"),
@@ -48,7 +43,6 @@ READS = {
     "service drill": ("copy",),
 }
 ADDS_TO = {  # logs
-    "override": ("log",),
     "log erase": ("log",),
     "log rotate": ("log",),
     "job plan": ("log",),
@@ -57,32 +51,26 @@ FOLDERS = {  # a place of its own, in which a command writes files by name
     "new": ("folder",),
     "evidence run": ("out",),
     "evidence page": ("out",),
-    "demo": ("out",),
-    "cache warm": ("to",),
-    "data get": ("cache_dir",),
+    "demo": ("folder",),
+    "cache": ("to",),
     "job plan": ("folder",),
     "job run": ("folder",),
     "job seal": ("folder",),
     "service demo": ("folder",),
-    **{f"service {x}": ("folder",) for x in ("init", "check", "run", "arm", "backup", "drill")},
-    **{f"service token {x}": ("folder",) for x in ("add", "list", "revoke")},
+    **{f"service {x}": ("folder",) for x in ("init", "check", "run", "arm", "backup", "drill", "token")},
 }
 WRITES = {
-    "tune": ("out",),
     "log export": ("out",),
     "log checkpoint": ("out", "key"),
-    "log backup": ("to", "checkpoint"),
-    "log restore": ("log",),
+    "log copy": ("target",),
     "job seal": ("out",),
     "remote decide": ("out",),
     "service backup": ("to",),
-    "service token add": ("out",),
+    "service token": ("out",),
 }
 MORE = {  # words that a command needs besides its paths
     "log checkpoint": ["--new-key", "example.com/decisions"],
     "remote decide": ["orders", "--url", "http://127.0.0.1:9"],
-    "tune": ["--force"],
-    "log backup": ["--replace"],
 }
 # The same for commands that take their files from the settings: keys of [files] that are read and written.
 FILES_READ = {
@@ -100,13 +88,13 @@ FILES_WRITTEN = {
     "calibrate": ("problems",),
     "decide": ("decisions", "archive", "problems"),
     "backtest": ("results", "problems"),
-    "tune": ("problems",),
+    "tune": ("tuned", "problems"),
     "orders": ("orders",),
     "explain": ("plan",),
     "monitor": ("watched",),
 }
 REFUSALS = ("would replace", "replaces", "there is a file", "itself", "belongs to", "symbolic link")
-TRIED_APART = {"job seal", "service backup", "service token add"}  # they need a job or a service: see below
+TRIED_APART = {"job seal", "service backup", "service token"}  # they need a job or a service: see below
 
 
 def commands(which: Any = app, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -125,7 +113,7 @@ def paths_of(command: str) -> dict[str, Any]:
     found = {}
     for name, hint in hints.items():
         kinds = typing.get_args(hint)[:1] if typing.get_origin(hint) is typing.Annotated else (hint,)
-        if name == "log" or any(kind is Path or Path in typing.get_args(kind) for kind in kinds):
+        if name in ("log", "source", "target") or any(kind is Path or Path in typing.get_args(kind) for kind in kinds):
             info = next(x for x in hint.__metadata__ if isinstance(x, typer.models.ParameterInfo))
             found[name] = info
     return found
@@ -169,13 +157,13 @@ def test_no_output_is_written_onto_what_is_read_or_onto_a_log(
     values: dict[str, Path] = {}
     for name in (*READS.get(command, ()), *ADDS_TO.get(command, ())):
         values[name] = tmp_path / f"{name}.txt"
-        if name in ("log", "copy"):
+        if name in ("log", "source"):
             values[name] = tmp_path / f"{name}.db"
             fill(values[name], 2)
         else:
             values[name].write_text(TOML if name == "settings" else f"what {name} holds\n")
-    if command == "log restore":
-        with AuditReader(values["copy"]) as reader:
+    if command == "log copy":
+        with AuditReader(values["source"]) as reader:
             reader.checkpoint().write(values["checkpoint"])
     for name in WRITES[command]:
         values.setdefault(name, tmp_path / f"new-{name}.csv")
@@ -189,9 +177,7 @@ def test_no_output_is_written_onto_what_is_read_or_onto_a_log(
     read = [*READS.get(command, ()), *ADDS_TO.get(command, ())]
     forbidden = [values[n] for n in read]
     forbidden += [other_log, tmp_path / "other.db-wal", *sorted(segment.iterdir())]
-    forbidden += [values[n] for n in WRITES[command] if n != output and (command, n) != ("log backup", "to")]
-    if (command, output) == ("log backup", "to"):  # --replace takes the place of an older copy, which is a log
-        forbidden.remove(other_log)
+    forbidden += [values[n] for n in WRITES[command] if n != output]
     for i, target in enumerate(forbidden):
         ways = [target, Path(os.path.relpath(target)), tmp_path / "sub" / ".." / target.relative_to(tmp_path)]
         (tmp_path / "sub").mkdir(exist_ok=True)

@@ -21,7 +21,6 @@ COMPARED = {"engineer": 6, "operator": 8, "planner": 9, "researcher": 6, "truck"
 
 def read(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, slow: bool = False) -> int:
     monkeypatch.chdir(folder)
-    monkeypatch.delenv("UCSEARCH_LOG", raising=False)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

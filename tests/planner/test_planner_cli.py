@@ -47,7 +47,7 @@ def walk_through(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Type what `new` printed."""
     monkeypatch.chdir(folder)
     outputs = []
-    for arguments in printed_commands(run("new", "inventory", "--folder", folder, "--force").output):
+    for arguments in printed_commands(run("new", "inventory", folder, "--force").output):
         if arguments[0] == "decide":
             shrink(folder)
         outputs.append(run(*arguments).output)
@@ -92,13 +92,13 @@ def test_new_and_the_next_commands_as_printed(tmp_path: Path, monkeypatch: pytes
 
 
 def test_new_replaces_nothing_unasked(tmp_path: Path) -> None:
-    run("new", "inventory", "--folder", tmp_path)
+    run("new", "inventory", tmp_path)
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    result = run("new", "inventory", "--folder", tmp_path, code=2)
+    result = run("new", "inventory", tmp_path, code=2)
     assert "there already; `--folder NAME` writes into another folder, --force would replace them" in result.stderr
-    run("new", "inventory", "--folder", tmp_path, "--force")
+    run("new", "inventory", tmp_path, "--force")
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
-    assert "expected one of 'inventory'" in run("new", "moon", "--folder", tmp_path, code=2).stderr
+    assert "expected one of 'inventory'" in run("new", "moon", tmp_path, code=2).stderr
 
 
 def test_decide(job: Path) -> None:
@@ -221,7 +221,7 @@ def test_explain(job: Path) -> None:
     assert result.stdout.startswith("A: ")
     assert "page in" not in result.stdout
     assert "no decision of a series" in run("explain", "Z", code=2).stderr
-    assert "Error: " in run("explain", "A", "--log", "nowhere.db", code=2).stderr
+    assert "Error: " in run("explain", "A", "--set", "files.log=nowhere.db", code=2).stderr
     assert "SERIES: saw nothing, expected one series" in run("explain", code=2).stderr
     shown = run("explain", "A", "--set", "on_hand=9", "--set", "files.log=decisions.db")
     assert shown.stdout.startswith("A: what if on_hand = 9 (was 3)?")

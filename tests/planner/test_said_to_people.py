@@ -156,7 +156,7 @@ def test_an_override_is_answered_by_the_series_name(tmp_path: Path) -> None:
     write_job(tmp_path)
     decide(tmp_path)
     words = ["--who", "M. Curie", "--why", "promotion"]
-    done = CliRunner().invoke(app, ["override", "B", "10", "--log", str(tmp_path / "log.db"), *words])
+    done = CliRunner().invoke(app, ["override", "B", "10", "--set", f"files.log={tmp_path / 'log.db'}", *words])
     assert "M. Curie replaced B (decision " in done.output
 
 

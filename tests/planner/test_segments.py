@@ -260,7 +260,7 @@ def test_an_edited_file_is_named(folder: Path, name: str, change: Callable[[byte
     path.write_bytes(change(before))
     assert path.read_bytes() != before
     assert name in fault(folder)
-    done = CliRunner().invoke(app, ["log", "verify", "--log", str(folder / "log.db")])
+    done = CliRunner().invoke(app, ["verify", str(folder / "log.db")])
     assert done.exit_code == 1
     assert name in done.stderr
     path.unlink()
@@ -293,7 +293,7 @@ def test_what_arrow_says_of_a_damaged_part_steers_no_terminal(folder: Path) -> N
         old, data[at] = data[at], 0x0F  # no type of Thrift's
         path.write_bytes(data)
         data[at] = old
-        done = CliRunner().invoke(app, ["log", "verify", "--log", str(folder / "log.db")])
+        done = CliRunner().invoke(app, ["verify", str(folder / "log.db")])
         assert done.output.replace("\n", "").isprintable()
         said.add(done.exit_code)
         if at - (len(data) - 8 - size) > 40:
@@ -409,9 +409,9 @@ def test_explain_and_override_a_row(folder: Path) -> None:
     assert explain_series(log, digest[:8]).text == told
     runner = CliRunner()
     words = ["--who", "Ann", "--why", "a fair"]
-    done = runner.invoke(app, ["override", "C", "10", "--log", str(log), *words])
+    done = runner.invoke(app, ["override", "C", "10", "--set", f"files.log={log}", *words])
     assert done.exit_code == 0, done.output
-    assert runner.invoke(app, ["override", "C", "-5", "--log", str(log), *words]).exit_code == 2
+    assert runner.invoke(app, ["override", "C", "-5", "--set", f"files.log={log}", *words]).exit_code == 2
     assert "Overridden by Ann: 10 instead" in explain_series(log, "C").text
     assert "Overridden" not in explain_series(log, "D").text
     assert fault(folder) == ""

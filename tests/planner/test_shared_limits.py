@@ -27,7 +27,7 @@ NOW = ("--now", "2024-05-20")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample files in a small and quick setting, with litres and trucks."""
     here = tmp_path_factory.mktemp("shared")
-    run(here, "new", "inventory", "--folder", str(here))
+    run(here, "new", "inventory", str(here))
     settings = here / "ucsearch.toml"
     text = settings.read_text().replace("depth = 8 ", "depth = 3 ").replace("lots = 8", "lots = 4")
     settings.write_text(text.replace('pages = "pages" ', '# pages = "pages" '))

@@ -113,7 +113,6 @@ def write_demand(path: Path, days: int) -> None:
 @pytest.fixture
 def boiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("UCSEARCH_LOG", raising=False)
     (tmp_path / "boiler.py").write_text(BOILER)
     (tmp_path / "ucsearch.toml").write_text(TOML)
     (tmp_path / "states.csv").write_text("series,warm\nA,2\nB,3\n")
@@ -160,7 +159,7 @@ def test_a_task_of_ones_own_is_replayed_and_tuned(boiler: Path) -> None:
     assert total["hindsight"] == min(total.values())
     assert total["policy"] < total["nothing"]
     assert "<svg" in (boiler / "pages" / "backtest.html").read_text()
-    tuned = said("tune", "--tries", "4")
+    tuned = said("tune", "--set", "backtest.tries=4")
     evidence = json.loads((boiler / "tuned.evidence.json").read_text())
     assert [t["label"] for t in evidence["trials"]][:2] == ["as given", "mean, risk 0"]
     assert ("Keep your settings" in tuned) == (evidence["chosen"] == 0 or "did worse on the later" in tuned)

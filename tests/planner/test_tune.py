@@ -114,24 +114,23 @@ def test_edited_text_keeps_comments() -> None:
     assert made == "# top\n[p]\nx = 5    # why x\n\n# about q\n[q]\ny = 2\nw = 1\n"
 
 
-def test_the_command_writes_new_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_writes_beside_its_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings_file(tmp_path)
     write_sales(tmp_path)
-    command = ["tune", "-c", "job.toml", "--tries", "2"]
+    command = ["tune", "-c", "job.toml", "--set", "backtest.tries=2"]
     runner = CliRunner()
     for out in ("job.toml", "sales.csv"):
-        refused = runner.invoke(app, [*command, "--out", out])
+        refused = runner.invoke(app, [*command, "--set", f"files.tuned={out}"])
         assert refused.exit_code == 2
         assert "which it would replace" in refused.stderr
-    done = runner.invoke(app, [*command, "--out", "tuned.toml"])
+    refused = runner.invoke(app, [*command, "--set", "files.tuned=no/such/tuned.toml"])
+    assert (refused.exit_code, "expected a folder that is there" in refused.stderr) == (2, True)
+    done = runner.invoke(app, command)
     assert done.exit_code == 0, done.output
     assert "settings in tuned.toml, evidence in tuned.evidence.json, tuned.evidence.txt" in done.stdout
     assert (tmp_path / "tuned.evidence.txt").read_text() in done.stdout
     assert (tmp_path / "job.toml").read_text() == TEXT
-    again = runner.invoke(app, [*command, "--out", "tuned.toml"])
-    assert again.exit_code == 2
-    assert "--force" in again.stderr
 
 
 def test_of_many_series_some_are_drawn_and_the_best_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -360,7 +360,7 @@ def test_a_segment_of_ones_own_task_is_told_and_decided_again(folder: Path, monk
     run_decide(settings, wide(folder / "f.csv"), folder / "states.csv", folder / "out.csv", folder / "log.db")
     told = explain_series("log.db", "A", settings).text
     assert "level 1" in told
-    call = ["log", "verify", "--log", "log.db", "--derive", "-1"]
+    call = ["verify", "log.db", "--rows", "-1"]
     alone = CliRunner().invoke(app, call)
     assert (alone.exit_code, "ALTERED" in alone.output) == (2, False)  # nothing is known, and nothing was altered
     known = CliRunner().invoke(app, [*call, "--task", "meter.py:METERED"])

@@ -181,7 +181,7 @@ def test_more_power_than_a_store_has_is_refused_and_less_is_not_called_beyond_th
     states = write_csv(tmp_path / "s.csv", ["series", "level"], [["N", 4.0], ["M", 0.0]])
     run_decide(parse_settings(STORE.encode()), forecasts, states, tmp_path / "d.csv", tmp_path / "log.db")
     for power in ("-2.5", "2.5"):
-        assert f"Refused: {power} " in run(tmp_path, capsys, "N", power, code=1)
+        assert f"Refused: {power} " in run(tmp_path, capsys, "N", power, code=2)
     assert "offered" not in run(tmp_path, capsys, "N", "-1.7")
 
 
@@ -297,7 +297,7 @@ def test_explain_and_the_row_name_it(tmp_path: Path) -> None:
 def run(folder: Path, capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> str:
     with pytest.raises(SystemExit) as stopped:
         app(
-            args=["override", *args, "--log", str(folder / "log.db"), "--who", "M. Curie", "--why", "a fair"],
+            args=["override", *args, "--set", f"files.log={folder / 'log.db'}", "--who", "M. Curie", "--why", "a fair"],
             prog_name="ucsearch",
         )
     found = capsys.readouterr()
@@ -320,7 +320,7 @@ def test_a_quantity_in_units_where_actions_are_levels(tmp_path: Path, capsys: py
     assert "minimum" not in (told := run(tmp_path, capsys, "C", "13", code=2))
     assert "saw 13, expected what can be ordered: 16 is the next" in told
     assert "Packs hold 4" in told
-    told = run(tmp_path, capsys, "C", "24", code=1)
+    told = run(tmp_path, capsys, "C", "24", code=2)
     assert "an order of 24 breaks the rules of 'lead_time_inventory': capacity 30 does not allow it, 34 would" in told
     assert "allowed are: 0, 8" in told
     assert {v.status for v in verify_file(tmp_path / "log.db")} == {"valid"}
@@ -336,7 +336,7 @@ def test_hold_and_refused_can_be_overridden(tmp_path: Path, capsys: pytest.Captu
     rows = {row["series"]: row for row in read_csv(tmp_path / "out.csv")}
     assert rows["A"]["outcome"] == "HOLD"
     assert "by 28, which is off the grid" in run(tmp_path, capsys, "A", "28")
-    assert "an order of 20 breaks the rules" in run(tmp_path, capsys, "A", "20", code=1)
+    assert "an order of 20 breaks the rules" in run(tmp_path, capsys, "A", "20", code=2)
     assert "by order 5" in run(tmp_path, capsys, "Z", "5")  # no forecast
     assert "the state could not be used" in run(tmp_path, capsys, "Y", "5", code=2)
     assert "withdrew what replaced" in run(tmp_path, capsys, "A", "--withdraw")

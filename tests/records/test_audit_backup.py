@@ -98,20 +98,21 @@ def test_under_load(tmp_path: Path) -> None:
 def test_from_backup_to_log_again(tmp_path: Path) -> None:
     path, copy, pins = tmp_path / "log.db", tmp_path / "copy.db", tmp_path / "c.json"
     fill(path, 7)
-    assert "7 entries" in run("backup", path, copy, "--checkpoint", pins)
+    assert "7 entries" in run("copy", path, copy)
+    run("checkpoint", pins, "--log", copy)
     fill(path, 3, start=7)
-    assert "there is a file already" in run("backup", path, copy, code=2)
-    assert "there is a file already" in run("restore", copy, path, code=2)
+    assert "there is a file already" in run("copy", path, copy, code=2)
+    assert "there is a file already" in run("copy", copy, path, code=2)
     rescued = tmp_path / "rescued.db"
-    assert "7 entries" in run("restore", copy, rescued, "--checkpoint", pins)
+    assert "7 entries" in run("copy", copy, rescued, "--checkpoint", pins)
     with AuditLog(rescued) as log:
         assert log.append(RECORD).seq == 8
-    assert "10 entries" in run("backup", path, copy, "--replace")
+    assert "10 entries" in run("copy", path, copy, "--replace")
     # The copy is older than the checkpoint: something acknowledged is missing in it.
     run("checkpoint", tmp_path / "later.json", "--log", path)
-    run("backup", rescued, tmp_path / "old.db")
-    text = run("restore", tmp_path / "old.db", tmp_path / "no.db", "--checkpoint", tmp_path / "later.json", code=2)
-    assert "nothing was restored" in text
+    run("copy", rescued, tmp_path / "old.db")
+    text = run("copy", tmp_path / "old.db", tmp_path / "no.db", "--checkpoint", tmp_path / "later.json", code=2)
+    assert "nothing was copied" in text
     assert not (tmp_path / "no.db").exists()
     assert not list(tmp_path.glob(".*"))
 
@@ -126,8 +127,8 @@ def test_a_damaged_copy_is_not_restored(tmp_path: Path) -> None:
         raw.execute("UPDATE entries SET body = replace(body, '3', '4') WHERE seq = 4")
         raw.execute(sql)
     with pytest.raises(RecordError, match="entry 4"):
-        backup.restore(copy, tmp_path / "new.db")
-    assert "entry 4" in run("restore", copy, tmp_path / "new.db", code=2)
+        backup.backup(copy, tmp_path / "new.db")
+    assert "entry 4" in run("copy", copy, tmp_path / "new.db", code=2)
     with pytest.raises(RecordError, match="not right: entry 4"):
         backup.backup(copy, tmp_path / "second.db")
     assert not (tmp_path / "new.db").exists()
@@ -141,7 +142,7 @@ def test_what_lies_in_the_way_is_left_alone(tmp_path: Path) -> None:
     stale = tmp_path / "new.db-wal"
     stale.write_bytes(b"of another log")
     with pytest.raises(RecordError, match="belongs to another log"):
-        backup.restore(path, tmp_path / "new.db")
+        backup.backup(path, tmp_path / "new.db")
     assert stale.read_bytes() == b"of another log"
     with pytest.raises(RecordError, match="onto itself"):
         backup.backup(path, path, replace=True)
@@ -154,7 +155,7 @@ def test_what_lies_in_the_way_is_left_alone(tmp_path: Path) -> None:
         backup.backup(tmp_path / "none.db", tmp_path / "copy.db")
     (tmp_path / "text.db").write_text("x" * 5000)
     with pytest.raises(RecordError, match="not an audit log"):
-        backup.restore(tmp_path / "text.db", tmp_path / "copy.db")
+        backup.backup(tmp_path / "text.db", tmp_path / "copy.db")
 
 
 def test_a_copy_that_differs_gets_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def library(log: uc.AuditLog, action: Any) -> bool:
 def command(path: Path, action: Any) -> int:
     taken = ["--withdraw"] if action is None else [repr(action) if action != str(action) else action]
     words = ["--who", "M. Curie", "--why", "supplier strike", "--task", WHERE]
-    return CliRunner().invoke(app, ["override", "A", "--log", str(path), *words, *taken]).exit_code
+    return CliRunner().invoke(app, ["override", "A", "--set", f"files.log={path}", *words, *taken]).exit_code
 
 
 def verifier(path: Path, out: Path, action: Any) -> str:
@@ -317,13 +317,13 @@ def test_command_line_shows_what_counts(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with new_log(tmp_path) as log:
         decide(log)
-    words = ["--who", "M. Curie", "--why", "strike", "--task", WHERE, "--log", str(path)]
+    words = ["--who", "M. Curie", "--why", "strike", "--task", WHERE, "--set", f"files.log={path}"]
     result = CliRunner().invoke(app, ["override", "A", "3", *words])
     assert "M. Curie replaced" in result.output
     assert "by 3, which is off the grid" in result.output
     assert "3 (entry 2)" in CliRunner().invoke(log_app, ["list", "--log", str(path)]).output
     refused = CliRunner().invoke(app, ["override", "A", "700", *words])
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "allowed are: nothing, some, more. Nothing was recorded" in refused.output
     for more in ([], ["3", "--withdraw"]):
         assert CliRunner().invoke(app, ["override", "A", *words, *more]).exit_code == 2

@@ -400,7 +400,7 @@ def test_kernels_are_compiled_into_a_folder_to_ship(
         return ("search",)
 
     monkeypatch.setattr("ucsearch.scale.job.warm", noted)
-    words = ["cache", "warm", "-c", str(files / "job.toml"), "--to", str(tmp_path / "ship")]
+    words = ["cache", "-c", str(files / "job.toml"), "--to", str(tmp_path / "ship")]
     assert CliRunner().invoke(app, words).stdout == "ready: lead_time_inventory 0: search\n"
     assert CliRunner().invoke(app, [*words, "--set", "files.states=states.parquet"]).stdout.count("ready") == 2
     assert asked == [(n, str(tmp_path / "ship")) for n in (1, 2, 1)]

@@ -24,7 +24,7 @@ from ucsearch.monitor.arming import arm, replayed
 from ucsearch.planner.decide.in_memory import decide_cases
 from ucsearch.planner.new.inventory import write_scaffold
 from ucsearch.planner.settings import load_settings
-from ucsearch.records.backup import restore
+from ucsearch.records.backup import backup
 from ucsearch.records.chain import Checkpoint
 from ucsearch.service.config import PlanTable, load_config
 from ucsearch.service.run import init, run
@@ -54,12 +54,12 @@ def test_a_new_service_is_right_and_shows_its_token_once(tmp_path: Path) -> None
     for place in ("a file", "a file/within"):
         with pytest.raises(UCSearchError, match="folder"):
             init(tmp_path / place)
-    code, text = command("token", "add", str(tmp_path / "s"), "bot", "--role", "agent")
+    code, text = command("token", str(tmp_path / "s"), "bot", "--role", "agent")
     assert (code, text[:4]) == (0, "ucs_")
-    assert "bot\tagent" in command("token", "list", str(tmp_path / "s"))[1]
-    assert command("token", "add", str(tmp_path / "s"), "bot")[0] != 0
-    assert command("token", "revoke", str(tmp_path / "s"), "bot")[0] == 0
-    assert "bot" not in command("token", "list", str(tmp_path / "s"))[1]
+    assert "bot\tagent" in command("token", str(tmp_path / "s"))[1]
+    assert command("token", str(tmp_path / "s"), "bot")[0] != 0
+    assert command("token", str(tmp_path / "s"), "bot", "--revoke")[0] == 0
+    assert "bot" not in command("token", str(tmp_path / "s"))[1]
 
 
 def test_a_new_service_refuses_forecasts_of_another_time(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_backup_can_be_put_back(tmp_path: Path, kind: str, request: pytest.Fix
     assert "1 entries" in lines[0]
     digest, name = (tmp_path / "copy.db.sha256").read_text().split()
     assert (hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()) == digest
-    made = restore(
+    made = backup(
         tmp_path / "copy.db", tmp_path / "back.db", checkpoint=Checkpoint.read(tmp_path / "copy.db.checkpoint")
     )
     assert made.count == 1

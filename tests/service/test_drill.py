@@ -39,7 +39,7 @@ def test_the_drill(tmp_path: Path) -> None:
     (new / "log").mkdir(parents=True)
     for name in ("service.toml", "orders.toml", "tokens.toml"):
         shutil.copy2(old / name, new / name)
-    cli("log", "restore", copy, new / "log/decisions.db", "--checkpoint", mark)
+    cli("log", "copy", copy, new / "log/decisions.db", "--checkpoint", mark)
     text = cli("service", "check", new)
     assert "error" not in text
 
@@ -103,13 +103,13 @@ def test_drill_does_it_in_one_command(tmp_path: Path) -> None:
 def test_a_token_file_is_its_owners_alone(tmp_path: Path) -> None:
     make_folder(tmp_path / "s")
     place = tmp_path / "agent.token"
-    text = cli("service", "token", "add", tmp_path / "s", "job", "--role", "agent", "--plan", "orders", "--out", place)
+    text = cli("service", "token", tmp_path / "s", "job", "--role", "agent", "--plan", "orders", "--out", place)
     secret = place.read_text().strip()
     assert secret.startswith("ucs_")
     assert secret not in text
     assert place.stat().st_mode & 0o777 == 0o600
-    assert "job\tagent\tno end\tplan orders" in cli("service", "token", "list", tmp_path / "s")
-    assert "a new file" in cli("service", "token", "add", tmp_path / "s", "another", "--out", place, code=2)
+    assert "job\tagent\tno end\tplan orders" in cli("service", "token", tmp_path / "s")
+    assert "a new file" in cli("service", "token", tmp_path / "s", "another", "--out", place, code=2)
     nowhere = tmp_path / "nowhere" / "x.token"
-    assert "can be written" in cli("service", "token", "add", tmp_path / "s", "lost", "--out", nowhere, code=2)
-    assert "lost" not in cli("service", "token", "list", tmp_path / "s")  # nobody has it
+    assert "can be written" in cli("service", "token", tmp_path / "s", "lost", "--out", nowhere, code=2)
+    assert "lost" not in cli("service", "token", tmp_path / "s")  # nobody has it

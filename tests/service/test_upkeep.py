@@ -21,7 +21,7 @@ from ucsearch.cli.main import app
 from ucsearch.errors import RecordError, UCSearchError
 from ucsearch.records import backup as copies
 from ucsearch.records.address import copy_log, open_log
-from ucsearch.records.backup import backup, restore
+from ucsearch.records.backup import backup
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.log import AuditLog
 from ucsearch.records.log_chain import files_of, newest_file
@@ -65,7 +65,7 @@ def test_a_copy_of_a_log_that_was_rotated_holds_all_that_was_answered(tmp_path: 
     told = [line.split(": ")[0] for line in lines if "to be restored as" in line]
     assert told == [str(tmp_path / "copy.decisions.db"), str(tmp_path / "copy.db")]
     for copy, name in zip(told, ("decisions.db", "decisions.0002.db"), strict=True):
-        done = cli("log", "restore", copy, new / "log" / name, "--checkpoint", f"{copy}.checkpoint")
+        done = cli("log", "copy", copy, new / "log" / name, "--checkpoint", f"{copy}.checkpoint")
         assert done[0] == 0, done
     found = list(check(new))
     assert max(f.level for f in found) == 0, found
@@ -82,9 +82,9 @@ def test_a_copy_of_a_log_that_was_rotated_holds_all_that_was_answered(tmp_path: 
 def test_a_copy_of_a_closed_file_says_that_the_log_goes_on(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "d.db") as log:
         log.append(pause("a"))
-    assert "goes on" not in cli("log", "backup", tmp_path / "d.db", tmp_path / "one.db")[1]
-    assert cli("log", "rotate", tmp_path / "d.db", "--why", "a test")[0] == 0
-    code, told = cli("log", "backup", tmp_path / "d.db", tmp_path / "two.db")
+    assert "goes on" not in cli("log", "copy", tmp_path / "d.db", tmp_path / "one.db")[1]
+    assert cli("log", "rotate", "--log", tmp_path / "d.db", "--why", "a test")[0] == 0
+    code, told = cli("log", "copy", tmp_path / "d.db", tmp_path / "two.db")
     assert (code, "goes on in d.0002.db, which is not in this copy" in told) == (0, True), told
 
 
@@ -97,8 +97,8 @@ def test_a_later_file_is_not_put_in_the_place_of_the_one_before(tmp_path: Path) 
     shutil.rmtree(tmp_path / "log")
     (tmp_path / "log").mkdir()
     with pytest.raises(RecordError, match=r"restore it as decisions\.0002\.db"):
-        restore(tmp_path / "copy.db", tmp_path / LOG)
-    restore(tmp_path / "copy.db", tmp_path / "log/decisions.0002.db")
+        backup(tmp_path / "copy.db", tmp_path / LOG)
+    backup(tmp_path / "copy.db", tmp_path / "log/decisions.0002.db")
     assert len(files_of(tmp_path / "log/decisions.0002.db")) == 1
 
 
@@ -113,7 +113,7 @@ def test_a_rotation_takes_no_file_away_that_holds_something(tmp_path: Path) -> N
         log.append(pause("b"))
     for name in ("decisions.db", "decisions.db-wal", "decisions.db-shm"):
         (tmp_path / "log" / name).unlink(missing_ok=True)
-    restore(tmp_path / "copy.db", tmp_path / LOG)
+    backup(tmp_path / "copy.db", tmp_path / LOG)
     with pytest.raises(RecordError, match="move it away first"):
         rotate(tmp_path)
     with AuditReader(new) as kept, AuditReader(tmp_path / LOG) as first:
@@ -152,7 +152,7 @@ def test_what_root_writes_for_a_service_belongs_to_the_service(tmp_path: Path) -
         with AuditLog(new) as next_one:
             next_one.append(pause("b"))
             backup(new, tmp_path / "copy.db")
-            restore(tmp_path / "copy.db", tmp_path / "log/decisions.0003.db")
+            backup(tmp_path / "copy.db", tmp_path / "log/decisions.0003.db")
             make_folder(tmp_path)
             os.chown(tmp_path / "tokens.toml", NOBODY, NOBODY)
             service = open_service(tmp_path)
@@ -190,9 +190,9 @@ def test_a_password_in_an_address_is_shown_to_nobody(tmp_path: Path, secret: str
         log.append(pause("a"))
     calls: list[tuple[object, ...]] = [
         ("log", "copy", address, tmp_path / "b.db"), ("log", "copy", tmp_path / "a.db", address),
-        ("log", "verify", "--log", address), ("log", "rotate", address, "--why", "a test"),
-        ("log", "backup", address, tmp_path / "b.db"), ("log", "restore", tmp_path / "a.db", address),
-        ("monitor", "--log", address), ("service", "check", tmp_path, "--store", address),
+        ("verify", address), ("log", "list", "--log", address), ("log", "rotate", "--log", address, "--why", "a test"),
+        ("monitor", "--set", f"files.log={address}"), ("explain", "A", "--set", f"files.log={address}"),
+        ("service", "check", tmp_path, "--store", address),
         ("service", "check", tmp_path, "--store", address.title()),
         ("service", "check", tmp_path, "--store", address.replace("//", "/")),
         ("service", "backup", tmp_path, tmp_path / "b.db", "--store", address),
@@ -304,10 +304,9 @@ def test_who_may_not_look_into_a_folder_is_told_so(open_folder: Path) -> None:
 
     def commands_in(folder: Path) -> list[tuple[object, ...]]:
         return [
-            ("service", "backup", folder, copy), ("log", "rotate", folder / LOG, "--why", "a test"),
-            ("log", "verify", "--log", folder / LOG),
-            ("log", "copy", folder / LOG, copy), ("log", "backup", folder / LOG, copy),
-            ("monitor", "--log", folder / LOG),
+            ("service", "backup", folder, copy), ("log", "rotate", "--log", folder / LOG, "--why", "a test"),
+            ("log", "list", "--log", folder / LOG), ("log", "copy", folder / LOG, copy),
+            ("monitor", "--set", f"files.log={folder / LOG}"),
         ]  # fmt: skip
 
     # Imported while root may read it all.
@@ -372,9 +371,9 @@ def test_a_copy_for_which_there_is_no_room_leaves_nothing_and_names_its_own_disk
 
     monkeypatch.setattr(copies, "dial", small)
     (tmp_path / "to").mkdir()
-    for make in (backup, restore):
+    for _ in range(2):
         with pytest.raises(RecordError, match=r"to/copy\.db: the disk .* is full"):
-            make(tmp_path / "d.db", tmp_path / "to/copy.db")
+            backup(tmp_path / "d.db", tmp_path / "to/copy.db")
         assert list((tmp_path / "to").iterdir()) == []
 
 

@@ -260,7 +260,7 @@ def test_offline_the_same_is_seen_in_all_files_of_a_log(tmp_path: Path, monkeypa
     watched: list[Any] = []
     monkeypatch.setattr(monitor_job, "run_watch", lambda *a, **how: watched.append(how) or run_watch(*a, **how))
     for more in ([], ["--steps", "1"]):
-        out = CliRunner().invoke(app, ["monitor", "--log", str(tmp_path / LOG), *more])
+        out = CliRunner().invoke(app, ["monitor", "--set", f"files.log={tmp_path / LOG}", *more])
         assert out.exit_code == 0, out.output
     as_logged, by_step = (how["settings"] for how in watched)
     assert (as_logged.lags, as_logged.limit, as_logged.calm) == (3, 400.0, 10.0)

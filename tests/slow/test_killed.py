@@ -1,4 +1,4 @@
-"""A seal, a backup and a restore killed with -9 at twenty drawn points each: nothing half-done passes for done."""
+"""A seal and a copy killed with -9 at twenty drawn points each: nothing half-done passes for done."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from tests.kit.logged import decide, new_log
 from tests.scale.kit import write_files
 from ucsearch.records import AuditReader
-from ucsearch.records.backup import backup, restore
+from ucsearch.records.backup import backup
 from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job
 from ucsearch.scale.segments.audit import segments_of, verify_segments
 
@@ -25,7 +24,7 @@ KILLS = 20
 # last. Without a number the count is printed.
 CHILD = """
 import os, signal, sys
-from ucsearch.records.backup import backup, restore
+from ucsearch.records.backup import backup
 from ucsearch.scale.parts import seal_job
 work, last = sys.argv[1], int(sys.argv[2])
 seen = 0
@@ -38,7 +37,7 @@ sys.setprofile(count)
 if work == "seal":
     seal_job(sys.argv[3])
 else:
-    (backup if work == "backup" else restore)(sys.argv[3], sys.argv[4])
+    backup(sys.argv[3], sys.argv[4])
 sys.setprofile(None)
 print(seen)
 """
@@ -99,8 +98,7 @@ def _sealed(log: Path) -> list[object]:
         return [sealed for _, sealed in segments_of(reader)]
 
 
-@pytest.mark.parametrize("work", [backup, restore])
-def test_a_copy(tmp_path: Path, work: Callable[..., object]) -> None:
+def test_a_copy(tmp_path: Path) -> None:
     with new_log(tmp_path) as log:
         for n in range(30):
             decide(log, level=float(n % 10), series=f"S{n}")
@@ -108,10 +106,10 @@ def test_a_copy(tmp_path: Path, work: Callable[..., object]) -> None:
         source, target = tmp_path / "log.db", tmp_path / "copy" / "log.db"
         target.parent.mkdir()
         whole = 0
-        for last in drawn(work.__name__, source, target):
+        for last in drawn("backup", source, target):
             shutil.rmtree(target.parent)
             target.parent.mkdir()
-            killed(work.__name__, last, source, target)
+            killed("backup", last, source, target)
             if target.exists():  # what has the name is whole
                 whole += 1
                 with AuditReader(target) as reader:
@@ -119,7 +117,7 @@ def test_a_copy(tmp_path: Path, work: Callable[..., object]) -> None:
                     assert reader.count() == 30
                 assert target.stat().st_mode & 0o077 == 0
                 target.unlink()
-            work(source, target)  # what a killed one left is in nobody's way
+            backup(source, target)  # what a killed one left is in nobody's way
             with AuditReader(target) as reader:
                 assert reader.verify(right).ok
         assert log.verify(right).ok

@@ -25,7 +25,7 @@ _UNKNOWN = "hash recorded at the first download"
 
 def data(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A file, data set or prefix, such as m4/hourly.")
+        str | None, typer.Argument(metavar="NAME", help="A file, data set or prefix, such as m4/hourly.")
     ] = None,
     get: Annotated[bool, typer.Option("--get", help="Download what is not here into the cache.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Also read every file and check its counts.")] = False,
@@ -117,9 +117,7 @@ def _check(files: Sequence[DataFile], full: bool) -> None:
     if wrong:
         raise typer.Exit(NEEDS_A_PERSON)
     if full and not present:
-        typer.echo(
-            "no known file found; UCSEARCH_DATA names a folder, ucsearch data NAME --get downloads", err=True
-        )
+        typer.echo("no known file found; UCSEARCH_DATA names a folder, ucsearch data NAME --get downloads", err=True)
         raise typer.Exit(UNUSABLE)
 
 

@@ -49,7 +49,7 @@ WhoOption = Annotated[str, typer.Option("--who", help="Who does it; it is record
 @log_app.command("list")
 def list_entries(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="A series, an outcome, a reason or a kind.")
+        list[str] | None, typer.Argument(metavar="WORD", help="A series, an outcome, a reason or a kind.")
     ] = None,
     log: LogOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many.")] = 20,
@@ -243,6 +243,8 @@ def _check(reader: AuditReader, known: Known) -> None:
     if problem:
         typer.echo(f"{problem}; nothing was copied", err=True)
         raise typer.Exit(UNUSABLE)
+    if known.doubt:
+        typer.echo(f"The checkpoint is taken as it is: {known.doubt} (--key).", err=True)
 
 
 @log_app.command("rotate")

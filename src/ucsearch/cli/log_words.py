@@ -28,6 +28,7 @@ __all__ = [
     "print_entries",
     "summary",
     "verify_rows",
+    "with_all_files",
     "writing",
 ]
 
@@ -139,22 +140,43 @@ def named_task(spec: str | None) -> dict[str, Task]:
     return {} if spec is None else {ANY: load_task(spec)}
 
 
+def with_all_files(words: Sequence[str]) -> list[str]:
+    """These arguments of the verifier, where they name one file of a log that was rotated, with all its files."""
+    from ucsearch.errors import UCSearchError
+    from ucsearch.records import AuditReader
+
+    at = list(_logs_in(words))
+    if len(at) != 1:
+        return list(words)
+    try:
+        with AuditReader(words[at[0]]) as reader:
+            files = list(map(str, reader.files))
+    except UCSearchError:  # the verifier says what is wrong
+        return list(words)
+    return [*words[: at[0]], *files, *words[at[0] + 1 :]]
+
+
+def _logs_in(words: Sequence[str]) -> Iterator[int]:
+    """The places of arguments that are logs."""
+    from ucsearch.records.files import log_at
+
+    for i, word in enumerate(words):
+        if not word.startswith("-") and not (i and words[i - 1] in _TAKE_VALUES) and log_at(Path(word)):
+            yield i
+
+
 _TAKE_VALUES = ("--task", "--budget", "--checkpoint", "--key", "--origin", "--gate")  # options of the verifier
 
 
 def verify_rows(words: Sequence[str], derive: int) -> int:
     """The rows of segments in the logs that these arguments of the verifier name; 1 where one is not right."""
     from ucsearch.records import AuditReader
-    from ucsearch.records.files import log_at
     from ucsearch.scale.segments.audit import verify_segments
 
     values = {word: words[i + 1] for i, word in enumerate(words[:-1]) if word in _TAKE_VALUES}
     task = values.get("--task") or next((w.partition("=")[2] for w in words if w.startswith("--task=")), None)
-    for i, word in enumerate(words):
-        path = Path(word)
-        if word.startswith("-") or (i and words[i - 1] in _TAKE_VALUES) or not log_at(path):
-            continue
-        with reported(), AuditReader(path, single=True) as reader:
+    for i in _logs_in(words):
+        with reported(), AuditReader(words[i], single=True) as reader:
             if not reader.list(kind="segment", limit=1):
                 continue
             count = rows = derived = 0

@@ -126,7 +126,7 @@ def _root(
 
 @app.command()
 def demo(
-    folder: Annotated[Path | None, typer.Argument(metavar="[FOLDER]", help="Keep the log there.")] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Keep the log there.")] = None,
 ) -> None:
     """Plan orders on embedded data and verify them.
 
@@ -141,9 +141,7 @@ def demo(
 
 _OF_SEGMENTS = """
 options for segments:
-  --rows N              decide N rows of each part again; -1: all
-  --repacked            parts may be other files, as long as their rows are
-                        those that were sealed
+  --rows N              decide only N rows of each part again; -1: all
 """
 
 
@@ -155,8 +153,8 @@ options for segments:
 def verify(
     context: typer.Context,
     rows: Annotated[
-        int, typer.Option("--rows", min=-1, help="Decide so many rows of each part of a segment again; -1: all.")
-    ] = 0,
+        int, typer.Option("--rows", min=-1, help="Decide only so many rows of each part of a segment again.")
+    ] = -1,
 ) -> None:
     """Re-derive every claim of recorded decisions, trusting none of the code that made them.
 
@@ -165,12 +163,12 @@ def verify(
 
     Exit codes: 0 valid; 1 a claim is false or could not be verified; 2 malformed or wrong usage; 3 internal error.
     """
-    from ucsearch.cli.log_words import verify_rows
+    from ucsearch.cli.log_words import verify_rows, with_all_files
     from ucsearch.verify.__main__ import main as verifier
 
-    words = context.args or [str(log_of(settings_of(None, None, plans=False)))]
+    words = with_all_files(context.args or [str(log_of(settings_of(None, None, plans=False)))])
     try:
-        code = verifier(words)
+        code = verifier(words, rows_follow=rows == -1)
     except SystemExit:  # help, or wrong usage
         if {"-h", "--help"} & {*words}:
             typer.echo(_OF_SEGMENTS)

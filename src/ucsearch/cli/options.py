@@ -55,6 +55,9 @@ def settings_of(path: Path | None, changes: Sequence[str] | None, *, plans: bool
 
 def log_of(settings: Settings) -> Path:
     """The log that the settings name, else decisions.db."""
+    from ucsearch.records.files import check_is_file
+
+    check_is_file(Path(settings.files.log))
     return settings.path("log") or Path("decisions.db")
 
 

@@ -37,7 +37,7 @@ def new(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="What to plan: inventory, truck, storage, capacity, intervention.")
     ],
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write; else here.")] = Path("."),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write; else here.")] = Path("."),
     switches: Annotated[
         str, typer.Option("--with", help="Rules of an inventory: calendar, shelf_life, fill_rate.")
     ] = "",
@@ -170,8 +170,8 @@ def tune(settings: SettingsOption = None, changes: ChangesOption = None) -> None
     Exit codes: 0 done; 1 done, but some series could not be used or too many decisions fell back; 2 unusable settings
     or files; 130 stopped, the same command goes on.
     """
-    from ucsearch.errors import InputError
     from ucsearch.planner.backtest import run_tune
+    from ucsearch.planner.files.table import check_place
     from ucsearch.records.files import whole_file
     from ucsearch.report.table import terminal_width
 
@@ -179,10 +179,9 @@ def tune(settings: SettingsOption = None, changes: ChangesOption = None) -> None
         found = settings_of(settings, changes)
         out = _named(found, "tuned")
         evidence = [out.with_suffix(ending) for ending in _EVIDENCE]
-        others = [(f"the evidence, {path.name}", path) for path in evidence]
-        checked_files(found, ["sales", "states"], ["tuned", "problems"], others=others)
-        if not out.parent.is_dir():
-            raise InputError("files.tuned", str(out), "a file in a folder that exists")
+        others = [("files.tuned", out), *((f"the evidence, {path.name}", path) for path in evidence)]
+        checked_files(found, ["sales", "states"], ["problems"], others=others)
+        check_place(out)
         with progress_bar("tuning") as progress:
             result = run_tune(
                 found, _named(found, "sales"), states=_if_there(found, "states"), progress=progress, keep=out.parent

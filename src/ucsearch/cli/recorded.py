@@ -18,7 +18,7 @@ from ucsearch.cli.options import (
     page_path,
     settings_of,
 )
-from ucsearch.cli.terminal import NEEDS_A_PERSON, SHOWN, printable, reported
+from ucsearch.cli.terminal import NEEDS_A_PERSON, SHOWN, UNUSABLE, printable, reported
 from ucsearch.formatting import figure
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def override(
     them, or is off the unit of the sizes offered, needs --force. The record of the decision stays as it is; the last
     override counts: it replaces the row in files.decisions and on its page, and `orders` writes it.
 
-    Exit codes: 0 recorded; 1 the rules do not allow it; 2 no usable log, series or quantity.
+    Exit codes: 0 recorded; 2 the rules do not allow it, or no usable log, series or quantity.
     """
     from ucsearch.errors import InputError
     from ucsearch.planner.recorded.decisions_file import update_decisions
@@ -173,7 +173,7 @@ def override(
             )  # fmt: skip
         except NotAllowed as error:
             typer.echo(f"Refused: {printable(error)}. Nothing was recorded; --force records it as forced.", err=True)
-            raise typer.Exit(NEEDS_A_PERSON) from error
+            raise typer.Exit(UNUSABLE) from error
         if (named := found.path("decisions")) is not None:
             page = page_path(found, "decisions.html")
             shown = page if page is not None and page.exists() else None

@@ -111,7 +111,7 @@ def _told(answers: Sequence[Answer], left_out: Sequence[str]) -> bool:
 def override(
     series: Annotated[str, typer.Argument(metavar="SERIES", help="The series whose newest decision is replaced.")],
     action: Annotated[
-        str | None, typer.Argument(metavar="[ACTION]", help="A number, or an action's label; not with --withdraw.")
+        str | None, typer.Argument(metavar="ACTION", help="A number, or an action's label; not with --withdraw.")
     ] = None,
     why: Annotated[str, typer.Option("--why", help="The reason, kept with it.")] = "",
     plan: Annotated[

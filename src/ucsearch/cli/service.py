@@ -144,7 +144,7 @@ def backup(
 def drill(
     folder: Folder,
     copy: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A copy; else the newest of backup.folder.")
+        Path | None, typer.Argument(metavar="FILE", help="A copy; else the newest of backup.folder.")
     ] = None,
     store: StoreOption = None,
 ) -> None:
@@ -164,7 +164,7 @@ def drill(
 def token(
     folder: Folder,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Whose it is; overrides are signed with it.")
+        str | None, typer.Argument(metavar="NAME", help="Whose it is; overrides are signed with it.")
     ] = None,
     role: Annotated[str, typer.Option("--role", help="viewer, operator, admin or agent.")] = "viewer",
     expires: Annotated[str, typer.Option("--expires", help="Time with offset: 2027-01-01T00:00:00+00:00.")] = "",

@@ -47,6 +47,7 @@ UNUSABLE = 2  # nothing was done: settings, files or names that cannot be used
 INTERNAL = 3  # an error of ours
 STOPPED = 130  # by the user; a shell's 128 + SIGINT
 SHOWN = 20  # problems printed
+_SENTENCES = 140  # characters of a line, for tables of sentences
 _MANY = 1_000  # steps of work from which on progress is printed in a pipe
 _SHORT_S = 5.0  # seconds before progress is printed in a pipe
 
@@ -116,12 +117,14 @@ def print_table(
     names: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "", right: Sequence[str] = (), *,
     rules: bool = False,
 ) -> None:  # fmt: skip
-    """A table on stdout; the columns in `right` are aligned to the right, `rules` separate rows."""
+    """A table on stdout; the columns in `right` are aligned to the right. `rules` separate rows of sentences, which are
+    folded also where stdout is no terminal."""
     from ucsearch.report.table import table_lines, terminal_width
 
     cells = [[printable(cell) for cell in row] for row in rows]
     sides = "".join(">" if name in right else "<" for name in names)
-    for line in table_lines([list(names), *cells], sides, width=terminal_width(), rules=rules):
+    width = terminal_width() or (_SENTENCES if rules else None)
+    for line in table_lines([list(names), *cells], sides, width=width, rules=rules):
         typer.echo(line)
     if caption:
         typer.echo(caption)

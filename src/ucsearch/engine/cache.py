@@ -1,7 +1,7 @@
 """Machine code on disk: the folder, which only this user can write, and functions of ours that are kept there.
 
 Place: $UCSEARCH_CACHE_DIR, else the user's cache folder, else a private folder under the system's temporary one, else
-nowhere (code is then compiled in memory, once per process). Clear it with `ucsearch cache clear` or by deleting it.
+nowhere (code is then compiled in memory, once per process). Clear it with `ucsearch cache --clear` or by deleting it.
 
     @compiled
     def loop(values): ...

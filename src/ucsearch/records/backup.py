@@ -55,8 +55,8 @@ def backup(
         first = opening(reader.store)
         if first is not None and first["previous"] == target.name:
             raise RecordError(
-                f"{target}: the copy is of the file after that one; name it {next_name(target).name}, and name "
-                f"that in store.log where {target.name} is not there"
+                f"{target}: the copy is of the file after that one; restore it as {next_name(target).name}, and "
+                f"name that in store.log where {target.name} is not there"
             )
         part = _copied(source, target, timeout_s)
         try:

@@ -215,7 +215,7 @@ def _tokens_of(content: dict[str, Any], path: Path) -> tuple[TokenInfo, ...]:
     """What the file says, all of it: a misspelt `expires` would be a token without an end."""
     tables = content.get("token", [])
     if not isinstance(tables, list) or set(content) - {"token"}:
-        raise RecordError(f"{path}: expected nothing but [[token]] tables, as `ucsearch service token add` writes them")
+        raise RecordError(f"{path}: expected nothing but [[token]] tables, as `ucsearch service token` writes them")
     tokens = []
     for i, item in enumerate(tables):
         try:
@@ -233,7 +233,7 @@ def _tokens_of(content: dict[str, Any], path: Path) -> tuple[TokenInfo, ...]:
             if made.expires and datetime.fromisoformat(made.expires).utcoffset() is None:
                 raise ValueError
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"{path}: token {i + 1} is not one of `ucsearch service token add`") from error
+            raise RecordError(f"{path}: token {i + 1} is not one of `ucsearch service token`") from error
         tokens.append(made)
     return tuple(tokens)
 

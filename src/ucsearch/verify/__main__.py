@@ -79,10 +79,11 @@ def _parser() -> _Parser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print what is not valid and a summary; the worst verdict is the exit code."""
+def main(argv: Sequence[str] | None = None, *, rows_follow: bool = False) -> int:
+    """Print what is not valid and a summary; the worst verdict is the exit code. With `rows_follow` the caller derives
+    the rows of segments."""
     try:
-        return _run(_parser(), argv)
+        return _run(_parser(), argv, rows_follow)
     except SystemExit:
         raise  # from the parser: help, or wrong usage
     except BaseException as error:
@@ -92,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERNAL
 
 
-def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
+def _run(parser: _Parser, argv: Sequence[str] | None, rows_follow: bool) -> int:
     options = parser.parse_args(argv)
     for path in filter(None, (*options.file, options.checkpoint, options.gate)):
         if re.match("postgres(ql)?:", str(path), re.IGNORECASE):  # not repeated: it may hold a password
@@ -137,6 +138,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             trust_record_task=options.trust_record_task,
             gate=gate,
             plain=options.plain,
+            rows_follow=rows_follow,
         ):
             seen[verdict.status] += 1
             progress.show(seen)

@@ -54,6 +54,7 @@ class _Terms(NamedTuple):
     erased: Taken = dict  # entries whose content was taken away, by number
     begun: int = 0  # entries before the first that was given
     machine: Machine | None = None  # None: only the plain rules are asked
+    rows_follow: bool = False  # the caller derives the rows of segments
 
 
 def verify_record(
@@ -103,6 +104,7 @@ def verify_files(
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
     plain: bool = False,
+    rows_follow: bool = False,
 ) -> Iterator[Verdict]:
     """Every entry of a SQLite log (`paths` are all its files, the oldest first), of JSON lines or of a single record,
     whatever was found about the others.
@@ -110,9 +112,10 @@ def verify_files(
     After a break in the chain an entry is at best "weaker": nothing says that it belongs there. Under a `checkpoint` so
     is every entry that it does not reach; with a `key` the checkpoint must be signed by it, with an `origin` be about
     that log. With `plain` nothing is compiled: the standard library is enough, and large closed-loop decisions take
-    some hundred times as long.
+    some hundred times as long. With `rows_follow` the caller derives the rows of segments, which are else a doubt.
     """
-    terms = _Terms(tasks(task, trust_record_task), budget, gate, machine=None if plain else Machine())
+    machine = None if plain else Machine()
+    terms = _Terms(tasks(task, trust_record_task), budget, gate, machine=machine, rows_follow=rows_follow)
     sources = Sources([Path(path) for path in paths])
     try:
         pins = None if checkpoint is None else read_checkpoint(Path(checkpoint), key, origin)
@@ -320,7 +323,9 @@ def _erasure(one: _One) -> str:
 
 
 def _segment(one: _One) -> str:
-    one.doubts.append(verify_segment(one.record, one.link.entry.log))
+    doubt = verify_segment(one.record, one.link.entry.log)
+    if not one.terms.rows_follow:
+        one.doubts.append(doubt)
     return ""
 
 

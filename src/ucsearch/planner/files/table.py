@@ -31,6 +31,7 @@ __all__ = [
     "Problem",
     "Style",
     "Table",
+    "check_place",
     "check_writable",
     "is_parquet",
     "open_table",
@@ -413,8 +414,8 @@ _PACKED = 5_000  # rows turned into Arrow at a time; a divisor of the row group
 Rows = Iterator[Sequence[Any]]
 
 
-def check_writable(path: str | Path) -> None:
-    """Refuse a table that could not be written, before any work is done for it."""
+def check_place(path: str | Path) -> None:
+    """Refuse a file that could not be written, before any work is done for it."""
     place = Path(path)
     if place.is_dir():
         raise InputError(str(path), "a folder", "the name of a file")
@@ -422,6 +423,11 @@ def check_writable(path: str | Path) -> None:
         raise InputError(str(path), f"no folder {place.parent}", "a folder that is there")
     if not os.access(place.parent, os.W_OK):
         raise InputError(str(path), f"a folder that cannot be written to, {place.parent}", "another one")
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse a table that could not be written, before any work is done for it."""
+    check_place(path)
     if is_workbook(path):
         need_openpyxl(path)
     elif is_parquet(path):
