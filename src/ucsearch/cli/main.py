@@ -25,7 +25,7 @@ from ucsearch.cli.planner import backtest, calibrate, decide, forecast, new, tun
 from ucsearch.cli.recorded import explain, monitor, orders, override, tasks
 from ucsearch.cli.remote import remote_app
 from ucsearch.cli.service import service_app
-from ucsearch.cli.terminal import INTERNAL, UNUSABLE, one_line
+from ucsearch.cli.terminal import INTERNAL, NEEDS_A_PERSON, UNUSABLE, one_line
 from ucsearch.errors import UCSearchError
 
 __all__ = ["GROUPS", "app", "main"]
@@ -173,7 +173,8 @@ def verify(
         if {"-h", "--help"} & {*words}:
             typer.echo(_OF_SEGMENTS)
         raise
-    raise typer.Exit(code or verify_rows(words, rows))
+    of_rows = verify_rows(words, rows) if code in (0, NEEDS_A_PERSON) else 0
+    raise typer.Exit(code or of_rows)
 
 
 @app.command()

@@ -56,7 +56,7 @@ def verify_segment(r: Mapping[str, Any], log: Path | None) -> str:
         *((f"parts[{i}].sha256", part["name"], part["sha256"]) for i, part in enumerate(parts)),
     ):
         expect(f"segment.{where}", recorded, _sha256(folder / name))
-    return "decisions of its rows, which `ucsearch log verify --derive -1` makes again; the files are those sealed"
+    return "decisions of its rows, which `ucsearch verify` makes again; the files are those sealed"
 
 
 def _sha256(path: Path) -> str | None:
