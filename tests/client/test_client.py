@@ -22,11 +22,15 @@ from ucsearch.client import (
     Retry,
     ServiceProblem,
     ServiceUnreachable,
+    exchanges,
     items_of,
     outcomes_of,
 )  # fmt: skip
 from ucsearch.errors import InputError
-from ucsearch.service.schemas import OutcomesBody, OverrideBody, PauseBody, RearmBody
+from ucsearch.service.config import Limits
+from ucsearch.service.errors import Problem
+from ucsearch.service.routes.dependencies import check_cost
+from ucsearch.service.schemas import DecideBody, OutcomesBody, OverrideBody, PauseBody, RearmBody
 
 httpx = pytest.importorskip("httpx")
 
@@ -199,9 +203,24 @@ def test_many_items_are_several_requests_with_keys_of_their_own(run: Any) -> Non
     assert service.keys == ["job", "job.1", "job.1", "job.2"]
     large = Forecast(members=[[0.123456789] * 500 for _ in range(130)])
     service = Service(echo, echo)
-    run(service, lambda c: c.decide("p", [Item(f"S{i}", {}, large) for i in range(12)]))
-    assert len(service.seen) == 2
-    assert all(len(r.content) <= 8 << 20 for r in service.seen)
+    run(service, lambda c: c.decide("p", [Item(f"S{i}", {}, large) for i in range(4)]))
+    assert [len(b["items"]) for b in service.bodies] == [2, 2]
+
+
+@pytest.mark.parametrize(("members", "steps", "names"), [(130, 500, 1), (50, 14, 1), (4_096, 1, 1), (1, 1, 100)])
+def test_requests_are_as_large_as_the_service_takes(members: int, steps: int, names: int) -> None:
+    """By bytes, by lists and values, or by names of states."""
+    item = Item("S", {f"n{i}": 1.0 for i in range(names)}, Forecast(members=[[0.5] * steps for _ in range(members)]))
+    sizes = [len(batch) for batch in exchanges.batches([item] * 1_000)]
+    assert max(sizes) < 500
+    for size, taken in ((sizes[0], True), (sizes[0] + 1, False)):
+        raw = json.dumps({"items": [item.content()] * size}, separators=(",", ":")).encode()
+        try:
+            check_cost(raw, DecideBody, Limits().items)
+            fits = len(raw) <= Limits().body_bytes
+        except Problem:
+            fits = False
+        assert fits == taken
 
 
 @BOTH

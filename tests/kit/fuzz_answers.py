@@ -59,7 +59,9 @@ def needed_role(method: str, path: str) -> str:
         return ""
     if method == "POST" and not path.endswith("/verify"):
         last = path.rpartition("/")[2]
-        return {"rearm": "admin", "decisions": "agent", "outcomes": "agent"}.get(last, "operator")
+        return {"rearm": "admin", "decisions": "agent", "outcomes": "agent", "allocations": "agent"}.get(
+            last, "operator"
+        )
     return "viewer"
 
 

@@ -22,30 +22,32 @@ __all__ = ["FORECAST_MARK", "PLANS", "Drawer", "Known", "Sent"]
 FORECAST_MARK = 8.4375197  # in every forecast: it must not come back in a problem, nor be in the text log
 ID = "5ca1ab1e" * 8  # stands for the id of a decision until a request is sent
 EXPECTS = "0ddba11e" * 8
-PLANS = ("orders", "watched", "beam", "store", "turns")
+PLANS = ("orders", "watched", "beam", "store", "turns", "truck")
 SERIES = 24
 # How often: what is refused costs a tenth of a millisecond, pages and long lists a hundred times that.
 WEIGHTS = {
     "POST /v1/plans/{plan}/decisions": 330, "POST /v1/outcomes": 110, "POST /v1/decisions/{id}/override": 90,
     "POST /v1/plans/{plan}/pause": 25, "POST /v1/plans/{plan}/resume": 45, "POST /v1/monitors/{plan}/rearm": 40,
+    "POST /v1/plans/{plan}/allocations": 40, "GET /v1/allocations/{id}": 3,
     "POST /v1/decisions/{id}/verify": 3, "GET /v1/decisions": 6, "GET /v1/decisions/{id}": 15,
     "GET /v1/decisions/{id}/explain": 3, "GET /v1/series/{series}": 5, "GET /v1/monitors": 0.2,
     "GET /v1/monitors/{plan}": 3, "GET /v1/monitors/{plan}/{series}": 10, "GET /v1/plans": 2,
     "GET /v1/plans/{plan}/schema": 4, "GET /v1/log": 2, "GET /v1/log/checkpoint": 3, "GET /v1/log/export": 2,
-    "GET /healthz": 50, "GET /readyz": 16, "GET /metrics": 1.0, "GET /v1/openapi.json": 0.1,
+    "GET /v1/openapi.json": 0.1,
 }  # fmt: skip
 PAGES = (
     "/", "/console", "/console/", "/console/login", "/console/decisions", "/console/decisions.csv",
     "/console/decisions/{id}", "/console/decisions/{id}/override", "/console/series", "/console/monitor",
     "/console/log",
-    "/console/plans", "/console/tokens", "/console/style.css", "/console/x",
+    "/console/plans", "/console/tokens", "/console/allocations", "/console/allocations/{id}", "/console/style.css",
+    "/console/x",
 )  # fmt: skip
 LARGE = (
     b'{"items":[' + b"1," * 2_000_000 + b"1]}", b'{"items":[' + b"{}," * 1_000_000 + b"{}]}", b"[" * 4_000_000,
     b'{"items":[{"series":"A","forecast":{"members":[[' + b'"",' * 1_000_000 + b"1]]}}]}", b" " * ((8 << 20) + 1),
     b'{"items":[{"series":"A","state":{' + b'"a":true,' * 400_000 + b'"b":1},"forecast":{}}]}', b"{" * 3_000_000,
 )  # fmt: skip
-RIGHT = {"decisions": "agent", "outcomes": "agent", "rearm": "admin"}
+RIGHT = {"decisions": "agent", "outcomes": "agent", "rearm": "admin", "allocations": "agent"}
 SLOW_PAGES = ("/console", "/console/decisions", "/console/series", "/console/monitor")
 ROLES = ("viewer", "operator", "admin", "agent", "")
 
@@ -81,6 +83,7 @@ class Known:
     sessions: dict[str, tuple[str, str]] = field(default_factory=dict)  # cookie and what forms must prove
     decisions: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=400))  # id, series
     expects: dict[str, str] = field(default_factory=dict)  # by decision, where it was overridden
+    allocations: deque[str] = field(default_factory=lambda: deque(maxlen=50))
     written: deque[Sent] = field(default_factory=lambda: deque(maxlen=400))  # recorded, with their answers
     last_seq: int = 1
 
@@ -93,6 +96,8 @@ class Known:
             if len(self.expects) > 5_000:
                 self.expects.clear()
             self.expects[sent.about] = json.loads(answer.body)["id"]
+        elif sent.what == "allocations" and answer.status == 201:
+            self.allocations.append(json.loads(answer.body)["id"])
         if sent.what and answer.status == (200 if sent.what == "decide" else 201) and sent.repeats is None:
             sent.answer = answer
             self.written.append(sent)
@@ -150,9 +155,9 @@ def _templates(rng: random.Random) -> dict[str, list[Parts]]:
     out["pause"] = [parts_of({"why": "stocktaking"}), *[parts_of({"why": "a while", "until": soon})] * 5]
     out["resume"] = [parts_of({"why": "it goes on"})]
     out["rearm"] = [
-        parts_of({"why": "seen and accepted", "accept": True, **({"series": f"watched-{i}"} if i else {})})
+        parts_of({"why": "seen and accepted", "accept": True, **({"streams": [f"watched-{i}"]} if i else {})})
         for i in range(SERIES)
-    ] + [parts_of({"why": "another model", "series": "watched-1"})]  # fmt: skip
+    ] + [parts_of({"why": "another model", "streams": ["watched-1"]})]  # fmt: skip
     return out
 
 
@@ -181,7 +186,7 @@ class Drawer:
         if what == "form":
             return self._form(number, rng)
         if what in ("repeat", "reuse"):
-            what = "GET /healthz"
+            what = "GET /v1/log/checkpoint"
         method, _, path = what.partition(" ")
         return self._api(number, rng, method, path)
 
@@ -207,7 +212,9 @@ class Drawer:
     def _place(self, path: str, rng: random.Random) -> tuple[str, str]:
         """An address of a route, and what it is about."""
         about = ""
-        if "{id}" in path:
+        if "allocations/{id}" in path and self.known.allocations and rng.random() < 0.7:
+            about = rng.choice(self.known.allocations)
+        elif "{id}" in path:
             about = self._decision(rng)
         elif "{plan}" in path:
             about = rng.choice(PLANS) if rng.random() < 0.95 else rng.choice(("other", "Orders", "%20", "a" * 300))
@@ -215,6 +222,8 @@ class Drawer:
                 about = "orders" if rng.random() < 0.9 else about
             elif path.endswith("rearm"):
                 about = "watched" if rng.random() < 0.9 else about
+            elif path.endswith("allocations"):
+                about = "truck" if rng.random() < 0.9 else about
         series = ""
         if "{series}" in path:
             known = self.known.decisions
@@ -269,8 +278,13 @@ class Drawer:
             raw = broken_bytes(body.text.encode() if rng.random() < 0.6 else changed(body, rng), rng)
         if what == "decide" and about != "watched":  # more series than bodies, so that none is long
             raw = raw.replace(b'"%b-' % about.encode(), b'"%b-%d.' % (about.encode(), rng.randrange(40)))
-        elif what in ("outcomes", "allocations"):
+        elif what == "outcomes":
             raw = raw.replace(ID.encode(), self._decision(rng).encode())
+        elif what == "allocations":
+            own = [id for id, series in self.known.decisions if series.startswith("truck-")][-20:]
+            while (at := raw.find(ID.encode())) >= 0:
+                id = rng.choice(own) if own and rng.random() < 0.95 else self._decision(rng)
+                raw = raw[:at] + id.encode() + raw[at + len(ID) :]
         elif what == "override":
             expected = self.known.expects.get(about, about) if rng.random() < 0.9 else self._decision(rng)
             raw = raw.replace(EXPECTS.encode(), expected.encode())
@@ -321,7 +335,7 @@ class Drawer:
                 ("step", rng.choice(("", "record"))),
             ]
         elif path.endswith("rearm"):
-            fields += [("accept", "yes"), ("series", rng.choice(("", "watched-1")))]
+            fields += [("accept", "yes"), (f"stream:{rng.choice(('', 'watched-1'))}", "yes")]
         elif path.startswith("tokens"):
             fields += [("name", f"made-{number}"), ("role", rng.choice(ROLES)), ("expires", "")]
         way = rng.random()

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,8 @@ OTHER = '[task]\nname = "{}"\n{}[policy]\nname = "exact"\ndepth = 2\n[run]\nengi
 SETTINGS = {
     "orders": STOCK.format(lead=1, policy="exact", depth=2, engine="python"),
     "watched": STOCK.format(lead=1, policy="exact", depth=2, engine="python"),
+    "truck": STOCK.format(lead=1, policy="exact", depth='2\nmode = "closed"', engine="python")
+    + '[forecast]\ncoupling = "independent"\n[shared]\ntruck = { column = "litres", limit = 40 }\n',
     "beam": STOCK.format(lead=2, policy="certified_beam", depth=3, engine="compiled"),
     "store": OTHER.format("storage", "capacity = 1.0\npower = 2.0\nlevel_step = 0.5\ncharge_efficiency = 1.0\n"),
     "turns": OTHER.format("direction", ""),
@@ -97,13 +100,20 @@ class Process:
         subprocess.run([*command, "check", str(folder)], capture_output=True, check=False, cwd=ROOT, env=own)
         self._file: IO[bytes] = self.words.open("wb")
         self.process = subprocess.Popen(
-            [*command, "run", str(folder), "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=self._file,
-            text=True, cwd=ROOT, env=own,
+            [*command, "run", str(folder), "--bind", "127.0.0.1:0", "--admin-bind", "127.0.0.1:0"],
+            stdout=subprocess.PIPE, stderr=self._file, text=True, cwd=ROOT, env=own,
         )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("ready:"), self.words.read_text()[-2_000:]
         self.port = int(line.rpartition(":")[2])
+        events = [json.loads(text) for text in self.words.read_text().splitlines()]
+        self.admin = next(event["address"] for event in events if event["event"] == "health and metrics")
+
+    def is_ready(self) -> bool:
+        """As an orchestrator is told."""
+        with urllib.request.urlopen(f"{self.admin}/readyz", timeout=60) as answer:
+            return answer.status == 200
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
         """One request of a well-behaved client."""

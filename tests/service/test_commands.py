@@ -245,12 +245,12 @@ def test_a_service_that_is_told_to_stop_while_a_kernel_is_made_ends_well(
 ) -> None:
     """The compiler aborts the process when Python ends under its feet."""
     from ucsearch.cli import service as cli
+    from ucsearch.service import observability
     from ucsearch.service import run as starting
-    from ucsearch.service.operations import logs
     from ucsearch.service.writer import kernels
 
     ended: list[int] = []
-    monkeypatch.setattr(logs, "set_up_logging", lambda: None)
+    monkeypatch.setattr(observability, "set_up_logging", lambda: None)
     monkeypatch.setattr(starting, "run", lambda *_, **__: None)
     monkeypatch.setattr(cli.os, "_exit", ended.append)
     cli.run(tmp_path)

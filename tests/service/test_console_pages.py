@@ -192,7 +192,9 @@ def test_a_reason_is_found_as_it_is_shown(tmp_path: Path) -> None:
             assert "on hold" in text
             assert '<option value="fallback_infeasible" selected>fallback infeasible</option>' in text
         none = (await person.look("/console/decisions?series=on")).text
-        assert "No decision fits. A series is found by its whole name." in none
+        assert "No decision fits." in none
+        assert '<a href="/console/series?name=on+hold&amp;plan=orders">on hold</a>' in none  # by a part of its name
+        assert "Series whose names contain" not in (await person.look("/console/decisions?series=nobody")).text
 
     go(tmp_path, test)
 

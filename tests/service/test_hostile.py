@@ -311,7 +311,8 @@ def test_a_picture_of_anything_has_places_for_it() -> None:
             b'{"items":[{"series":"A","state":{},"forecast":{"members":[' + b'["",""],' * 50_000 + b"[]]}}]}",
             "invalid", "1 place",
         ),
-        (b'{"items":[{' + b'"a":1,' * 400_000 + b'"series":"A"}]}', "too_large", "more than 20000 members of objects"),
+        (b'{"items":[{' + b'"a":1,' * 400_000 + b'"series":"A"}]}', "too_large",
+         "400002 members of objects, at most 20000"),
     ],
     ids=["items", "wrong items", "values", "members", "names"],
 )  # fmt: skip

@@ -29,7 +29,8 @@ def test_a_service_whose_log_is_a_database(tmp_path: Path, postgres: Server) -> 
     place, folder = postgres.fresh(), tmp_path / "service"
     tokens = make_folder(folder, WATCHED, RAMPED)
     process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, "service", "run", str(folder), "--store", place, "--bind", "127.0.0.1:0"],
+        [sys.executable, "-c", MAIN, "service", "run", str(folder), "--store", place, "--bind", "127.0.0.1:0",
+         "--admin-bind", "127.0.0.1:0"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "NUMBA_NUM_THREADS": "1"},
     )  # fmt: skip
     try:

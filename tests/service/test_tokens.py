@@ -16,8 +16,7 @@ import pytest
 
 from tests.service.kit import make_folder, running
 from ucsearch.errors import RecordError
-from ucsearch.service import run
-from ucsearch.service.auth import tokens
+from ucsearch.service import run, tokens
 from ucsearch.service.tokens import TokenBook, write_tokens
 
 HASH = "0" * 64

@@ -17,9 +17,11 @@ from ucsearch.errors import InputError
 __all__ = ["ITEMS", "Exchange", "batches"]
 
 T = TypeVar("T")
-ITEMS = 500  # of one request
-BYTES = 8 << 20
-_ROOM = 1 << 16  # below the limit, for what stands around the items
+# What the items of one request may hold: the service's limits, less what stands around them. Lists, values and members
+# of objects are counted by their marks; a list takes as long to read as 4 values.
+ITEMS = 500
+BYTES = (2 << 20) - len('{"items":[]}')
+LIST, VALUES, MEMBERS = 4, 450_000 - 4, 20_000 - 1
 _KEY = 128
 _OUTCOMES = ("RELEASED", "FALLBACK", "HOLD")
 
@@ -120,18 +122,19 @@ def _part(text: str) -> str:
 def batches(items: Sequence[Item]) -> Iterator[list[dict[str, Any]]]:
     """Items in requests that the service takes, in order."""
     batch: list[dict[str, Any]] = []
-    size = 0
+    left = room = [ITEMS, BYTES, VALUES, MEMBERS]
     for item in items:
         try:
             content = item.content()
         except InputError as error:
             raise InputError(error.field, error.seen, error.expected, hint=f"Series {item.series!r}.") from error
-        own = len(_bytes(content)) + 1
-        if batch and (len(batch) == ITEMS or size + own > BYTES - _ROOM):
+        raw = _bytes(content) + b","
+        own = (1, len(raw), LIST * raw.count(b"[") + raw.count(b","), raw.count(b":"))
+        if batch and any(need > have for need, have in zip(own, left, strict=True)):
             yield batch
-            batch, size = [], 0
+            batch, left = [], room
         batch.append(content)
-        size += own
+        left = [have - need for need, have in zip(own, left, strict=True)]
     if batch:
         yield batch
 

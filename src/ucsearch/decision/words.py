@@ -193,6 +193,8 @@ def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallbac
         # Nothing is known against the forecaster, and that is the trouble.
         why = f"Too many outcomes are missing to tell whether the forecasts still hold ({detail})."
         hint = " Report what came of earlier decisions."
+    elif reason is Reason.CALIBRATION and detail.startswith("drift"):
+        why = "The monitor finds that outcomes do not fit the forecasts, or it cannot be read."
     after = (
         f" The fallback {fallback} is used instead; it is feasible but not certified."
         if fallback is not None

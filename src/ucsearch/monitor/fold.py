@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -173,10 +174,21 @@ class Monitor:
             series, _evidence(watched), not math.isnan(watched.latched), watched.stream.about, watched.stream.count
         )
 
-    def statuses(self) -> tuple[Status, ...]:
-        """The pool, then the series by evidence."""
-        own = sorted((self.status(name) for name in list(self._series)), key=lambda s: (-s.evidence, s.series))
-        return (self.status(), *own)
+    def statuses(self, most: int | None = None) -> tuple[Status, ...]:
+        """The pool, then the series by evidence; at most so many of them."""
+        known = [(-_evidence(watched), name) for name, watched in list(self._series.items())]
+        first = sorted(known) if most is None else heapq.nsmallest(most, known)
+        return (self.status(), *(self.status(name) for _, name in first))
+
+    def tripped(self) -> tuple[str, ...]:
+        """Streams that have tripped and are not armed again, the pool ("") first."""
+        known = [(POOL, self._pool), *list(self._series.items())]
+        return tuple(name for name, watched in known if not math.isnan(watched.latched))
+
+    @property
+    def series(self) -> int:
+        """How many series are watched."""
+        return len(self._series)
 
     def curve(self, series: str = POOL) -> tuple[tuple[float, float], ...]:
         """(number of the outcome, evidence) of a series or the pool, thinned to a few points."""

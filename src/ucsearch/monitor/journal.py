@@ -144,9 +144,8 @@ class Journal:
             made = Watched(Monitor(settings_of(given)), given["period"])
             if (old := self.plans.get(name)) is not None:
                 made.monitor.remember(old.monitor)
-                for status in old.monitor.statuses():
-                    if status.tripped:
-                        made.monitor.latch(status)
+                for stream in old.monitor.tripped():
+                    made.monitor.latch(old.monitor.status(stream))
             self.plans[name] = made
         elif record["by"] and event == "rearmed" and name in self.plans:
             self.plans[name].monitor.rearm(record["series"], why=record["why"])

@@ -29,10 +29,13 @@ class Stream:
     lags: int = 1  # steps that a target sums up
     count: int = 0  # outcomes seen since the last re-arming
     growth: list[list[float]] = field(default_factory=list)  # (lags, bets)
+    # About the number of outcomes it would take, on average, to see as much by chance.
+    evidence: float = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.growth:
             self.growth = [[0.0] * len(self.bets) for _ in range(self.lags)]
+        self.evidence = self._weighed()
 
     def add(self, gained: Sequence[float]) -> float:
         """Take what each bet `gained` from one outcome (1: nothing); returns the evidence after it."""
@@ -41,11 +44,10 @@ class Stream:
             # Evidence beyond all limits stays there instead of overflowing.
             own[g] = min((own[g] + 1.0) * gain, MOST)
         self.count += 1
+        self.evidence = self._weighed()
         return self.evidence
 
-    @property
-    def evidence(self) -> float:
-        """About the number of outcomes it would take, on average, to see as much by chance."""
+    def _weighed(self) -> float:
         return (
             math.fsum(math.fsum(b.weight * r for b, r in zip(self.bets, own, strict=True)) for own in self.growth)
             / self.lags
@@ -69,10 +71,6 @@ class Stream:
                 if against <= NONE and total[word] / weight[word] >= CLEAR * max(1.0, against):
                     return word
         return max(total, key=lambda word: total[word])
-
-    def reset(self) -> None:
-        """No evidence, as if no outcome had come."""
-        self.count, self.growth = 0, [[0.0] * len(self.bets) for _ in range(self.lags)]
 
 
 POINTS = 120  # points; a multiple of two, because they are joined in pairs

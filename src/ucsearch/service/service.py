@@ -297,10 +297,9 @@ class Service:
             m.paused.labels(name).set(self.plan_states.paused(plan, now))
             watched = self.plan_states.journal.plans.get(name)
             if watched is not None and plan.watching is not None:
-                pool, *rest = watched.monitor.statuses()
-                m.evidence.labels(name).set(pool.evidence)
+                m.evidence.labels(name).set(watched.monitor.status().evidence)
                 m.limit.labels(name).set(watched.monitor.settings.limit)
-                m.tripped.labels(name).set(sum(status.tripped for status in rest))
+                m.tripped.labels(name).set(sum(stream != "" for stream in watched.monitor.tripped()))
                 m.overdue.labels(name).set(self.plan_states.overdue(name, now))
         with suppress(Problem):  # a log that cannot be read says so elsewhere
             for name in self.plans if self.started else ():

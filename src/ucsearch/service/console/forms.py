@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ValidationError
@@ -17,6 +17,7 @@ from ucsearch.planner.files.numbers import read_number
 from ucsearch.records.canonical import canonical
 from ucsearch.records.entries import Request as RecordedRequest
 from ucsearch.records.overrides import NotAllowed, judge, read_action, recorded_inputs
+from ucsearch.records.reader import AuditReader
 from ucsearch.service.auth import FailedLogins, check_whole
 from ucsearch.service.console import presenters
 from ucsearch.service.console.render import HEADERS, new_key, page, problem_page, render, see
@@ -28,13 +29,12 @@ from ucsearch.service.console.sessions import (
     checked_form,
     set_cookie,
 )
-from ucsearch.service.console.views import decision_values, log_page
+from ucsearch.service.console.views import Values, decision_values, log_page, show
 from ucsearch.service.errors import Problem, excerpt, sentence_of
 from ucsearch.service.queries import records as queries
 from ucsearch.service.routes.dependencies import service_of
 from ucsearch.service.schemas import DecisionView, OverrideBody, PauseBody, RearmBody, ResumeBody
 from ucsearch.service.service import Service, request_of
-from ucsearch.service.storage.store import verify_all
 from ucsearch.service.tokens import ROLES
 from ucsearch.service.writer import actions
 from ucsearch.service.writer.answers import order_of
@@ -128,31 +128,56 @@ async def logout(request: Request, session: Session) -> Response:
 # -------------------------------------------------------------------- override
 
 
-async def _override_page(
-    request: Request, session: Session, id: str, *, problem: str = "", fields: Mapping[str, str] | None = None,
-    status: int = 200, may_force: bool = False,
-) -> Response:  # fmt: skip
-    service = service_of(request)
-    view = await service.read(queries.decision, id, session.scope)
-
+def _override_values(reader: AuditReader, service: Service, session: Session, id: str) -> Values:
+    """What can be chosen instead: actions that the rules allow or, where none is, ranges of numbers that they do."""
+    view = queries.decision(reader, id, session.scope)
+    plan = service.plans.get(view.line.plan)
     feasible = actions.feasible_actions(service, view.record)
     orders = [order_of(view.record, action) for action, _ in feasible]
-    given = dict(fields or {})
-    return render(
-        request, session, "override", status=status, view=view, problem=problem, given=given, key=new_key(),
-        may_force=may_force, levels=presenters.levels_head(),
-        options=presenters.options(view.record, feasible, orders, view.line.effective), expects=view.expects,
-        allowed=len(feasible), unit=presenters.action_unit(view.record, service.plans.get(view.line.plan)),
-        ranges=() if feasible else presenters.ranges(view.record, service.task_of(view.record)),
-        told=await service.read(presenters.tell, id, service.plans.get(view.line.plan), {}),
-        expired=presenters.expired(view.line.valid_until, service.clock()),
-    )  # fmt: skip
+    return {
+        "view": view, "expects": view.expects, "allowed": len(feasible), "levels": presenters.levels_head(),
+        "options": presenters.options(view.record, feasible, orders, view.line.effective),
+        "ranges": () if feasible else presenters.ranges(view.record, service.task_of(view.record)),
+        "told": presenters.tell(reader, id, plan, {}), "unit": presenters.action_unit(view.record, plan),
+        "expired": presenters.expired(view.line.valid_until, service.clock()),
+    }  # fmt: skip
 
 
 @router.get("/console/decisions/{id}/override")
 @page("operator")
 async def override_form(request: Request, session: Session) -> Response:
-    return await _override_page(request, session, request.path_params["id"])
+    more = {"problem": "", "given": {}, "key": new_key(), "may_force": False}
+    return await show(request, session, "override", _override_values, request.path_params["id"], **more)
+
+
+class _Refused(NamedTuple):
+    """Why a form is not taken."""
+
+    problem: str
+    may_force: bool = False  # by a person who insists
+
+
+def _judged(
+    reader: AuditReader, service: Service, session: Session, id: str, fields: Mapping[str, str]
+) -> tuple[OverrideBody, Values] | _Refused:
+    """The override that a form asks for, and a page with both actions; or why the rules refuse it."""
+    view = queries.decision(reader, id, session.scope)
+    force = fields.get("force") == "yes"
+    try:
+        action, why = _chosen(service, view, fields), actions.reason_of(fields.get("why", ""))
+        body: OverrideBody = _read(OverrideBody, action=action, why=why, expects=fields.get("expects", ""), force=force)
+        judged = judge(view.record, service.task_of(view.record), action, force=force)
+    except Problem as error:
+        return _Refused(error.detail)
+    except NotAllowed as error:
+        return _Refused(sentence_of(error.problem), may_force=True)
+    except (RecordError, InputError) as error:
+        return _Refused(sentence_of(error))
+    return body, {
+        "view": view, "judged": judged, "order": order_of(view.record, judged.action), "why": why, "fields": fields,
+        "key": fields.get("key") or new_key(),
+        "unit": presenters.action_unit(view.record, service.plans.get(view.line.plan)),
+    }  # fmt: skip
 
 
 @router.post("/console/decisions/{id}/override")
@@ -161,27 +186,13 @@ async def override(request: Request, session: Session) -> Response:
     """First a page with both actions side by side, then the record."""
     id, service = request.path_params["id"], service_of(request)
     fields = await checked_form(request, session)
-    view = await service.read(queries.decision, id, session.scope)
-    try:
-        action = _chosen(service, view, fields)
-        why = actions.reason_of(fields.get("why", ""))
-        force = fields.get("force") == "yes"
-        body: OverrideBody = _read(OverrideBody, action=action, why=why, expects=fields.get("expects", ""), force=force)
-        judged = judge(view.record, service.task_of(view.record), action, force=force)
-    except Problem as error:
-        return await _override_page(request, session, id, problem=error.detail, fields=fields, status=422)
-    except NotAllowed as error:
-        return await _override_page(
-            request, session, id, problem=sentence_of(error.problem), fields=fields, status=422, may_force=True
-        )
-    except (RecordError, InputError) as error:
-        return await _override_page(request, session, id, problem=sentence_of(error), fields=fields, status=422)
+    judged = await service.read(_judged, service, session, id, fields)
+    if isinstance(judged, _Refused):
+        more = {"given": fields, "key": new_key(), "status": 422, **judged._asdict()}
+        return await show(request, session, "override", _override_values, id, **more)
+    body, values = judged
     if fields.get("step") != "record":
-        return render(
-            request, session, "confirm", view=view, judged=judged, order=order_of(view.record, judged.action), why=why,
-            fields=fields, key=fields.get("key") or new_key(),
-            unit=presenters.action_unit(view.record, service.plans.get(view.line.plan)),
-        )  # fmt: skip
+        return render(request, session, "confirm", **values)
     await actions.override(service, session.principal, _asked(session, f"override/{id}", fields, body), id, body)
     return see(f"/decisions/{id}", done="override")
 
@@ -213,9 +224,8 @@ def _chosen(service: Service, view: DecisionView, fields: Mapping[str, str]) -> 
 async def verify(request: Request, session: Session) -> Response:
     service, id = service_of(request), request.path_params["id"]
     await checked_form(request, session)
-    values = await decision_values(service, id, session)
-    values["verified"] = await service.verify(id, session.scope)
-    return render(request, session, "decision", **values)
+    found = await service.verify(id, session.scope)
+    return await show(request, session, "decision", decision_values, id, verified=found)
 
 
 @router.post("/console/log/verify")
@@ -228,7 +238,7 @@ async def verify_log(request: Request, session: Session) -> Response:
     if service.verifying.locked():
         raise Problem("too_many", "a verification is under way; ask again when it is finished", retry_after=5)
     async with service.verifying:
-        report = await service.read(verify_all, service)
+        report = await service.read(queries.verify_log)
     if not report.ok:
         service.integrity.report(f"{report.where}: {report.message}")
     return await log_page(request, session, report)
@@ -245,7 +255,7 @@ async def pause(request: Request, session: Session) -> Response:
     until = _utc(fields.get("until", "")) or None
     body: PauseBody = _read(PauseBody, why=actions.reason_of(fields.get("why", "")), until=until)
     await actions.pause(service, session.principal, _asked(session, f"pause/{plan}", fields, body), plan, body)
-    return see(_back(fields, "/plans"), done="paused", plan=plan)
+    return see(_back(fields), done="paused", plan=plan)
 
 
 @router.post("/console/plans/{plan}/resume")
@@ -255,12 +265,12 @@ async def resume(request: Request, session: Session) -> Response:
     fields = await checked_form(request, session)
     body: ResumeBody = _read(ResumeBody, why=actions.reason_of(fields.get("why", "")))
     await actions.resume(service, session.principal, _asked(session, f"resume/{plan}", fields, body), plan, body)
-    return see(_back(fields, "/plans"), done="resumed", plan=plan)
+    return see(_back(fields), done="resumed", plan=plan)
 
 
-def _back(fields: Mapping[str, str], usual: str) -> str:
-    """The page that a form was sent from."""
-    return "" if fields.get("back") == "overview" else usual
+def _back(fields: Mapping[str, str]) -> str:
+    """The page that a form was sent from: plans, else the overview."""
+    return "/plans" if fields.get("back") == "/plans" else ""
 
 
 @router.post("/console/monitor/{plan}/rearm")

@@ -1,7 +1,11 @@
-"""Pages to look at: overview, decisions, a decision, a series, monitors, log, plans."""
+"""Pages to look at: overview, decisions, a decision, a series, monitors, log, plans, shared limits.
+
+What a page shows is gathered by one function that `Service.read` runs beside the event loop.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter
@@ -11,6 +15,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from ucsearch.allocation.result import Interval
 from ucsearch.decision.gate import Reason
 from ucsearch.records.canonical import decode_number
+from ucsearch.records.entries import AlteredEntry
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import evidence_curve, rank_histogram
 from ucsearch.service.auth import check_plan, check_whole
@@ -31,21 +36,11 @@ from ucsearch.service.queries import monitoring
 from ucsearch.service.queries import records as queries
 from ucsearch.service.routes.dependencies import service_of
 from ucsearch.service.routes.state import exported
-from ucsearch.service.schemas import (
-    Allocated,
-    DecisionLine,
-    DecisionPage,
-    EventView,
-    MonitorView,
-    OutcomeView,
-    PlanView,
-    StreamView,
-)
+from ucsearch.service.schemas import DecisionLine, EventView, MonitorView, OutcomeView, PlanView, StreamView
 from ucsearch.service.service import Service
-from ucsearch.service.storage.store import LogVerified, log_view
 from ucsearch.service.writer import allocations as shared_limits
 
-__all__ = ["decision_values", "log_page", "router"]
+__all__ = ["decision_values", "log_page", "router", "show"]
 
 router = APIRouter(include_in_schema=False)
 _FILTERS = ("plan", "series", "outcome", "reason", "kind")
@@ -53,11 +48,22 @@ _PER_PAGE = 50
 _CSV_ROWS = 5_000
 _LONG = 1_000  # characters of a filter
 _NEEDS = 100
+_ALIKE = 50  # series whose names contain what was looked for
 _STREAMS = 100  # of a plan
 _STARVED = 5  # series of a plan with overdue outcomes that are named
 _DRAWN = 5  # plans on one page with pictures
 _PALLET = 0.05  # of a limit: what is meant by some more of it, where nobody says
 _ROOM = 110_000  # bytes of a page's rows: 150 KB are its limit, and there is more on it
+
+Values = dict[str, Any]  # of a template
+
+
+async def show(
+    request: Request, session: Session, template: str, gather: Callable[..., Values], *arguments: Any, **more: Any
+) -> Response:  # fmt: skip
+    """A page of what `gather(reader, service, session, *arguments)` finds."""
+    service = service_of(request)
+    return render(request, session, template, **await service.read(gather, service, session, *arguments), **more)
 
 
 @router.get("/")
@@ -72,29 +78,33 @@ async def style(request: Request) -> Response:
     return Response(STYLE, 200, headers, "text/css; charset=utf-8")
 
 
+# -------------------------------------------------------------------- overview
+
+
 @router.get("/console")
 @page()
 async def overview(request: Request, session: Session) -> Response:
     """What needs a person first, with what helps beside it; then every plan."""
-    return await overview_page(request, session)
+    return await show(request, session, "overview", _overview)
 
 
-async def overview_page(request: Request, session: Session) -> Response:
-    service = service_of(request)
+def _overview(reader: AuditReader, service: Service, session: Session) -> Values:
     now = service.clock()
-    plans = await service.read(queries.plans, service.plans_of(session.scope), now, service.tally)
-    monitors = {m.plan: m for m in await monitoring.monitors(service, session.scope, worths=False)}
-    needs = await _needs(service, session, plans, monitors)
+    plans = queries.plans(reader, service.plans_of(session.scope), now, service.tally)
+    monitors = {m.plan: m for m in monitoring.monitors(reader, service, session.scope, worths=False)}
+    needs = _needs(reader, service, session, plans, monitors)
     most = fitting([n.series for n in needs[:_NEEDS]], _ROOM - 3_000 * len(plans))
-    return render(
-        request, session, "overview", plans=plans, monitors=monitors, needs=needs[:most], more=len(needs) - most,
-        problems=service.not_ready(), now=now.isoformat(),
-    )  # fmt: skip
+    return {
+        "plans": plans, "monitors": monitors, "needs": needs[:most], "more": len(needs) - most,
+        "problems": service.not_ready(), "now": now.isoformat(),
+        "sharing": {name for name, plan in service.plans.items() if plan.settings.shared},
+    }  # fmt: skip
 
 
-async def _needs(
-    service: Service, session: Session, plans: tuple[PlanView, ...], monitors: dict[str, MonitorView]
-) -> list[Need]:
+def _needs(
+    reader: AuditReader, service: Service, session: Session, plans: tuple[PlanView, ...],
+    monitors: dict[str, MonitorView],
+) -> list[Need]:  # fmt: skip
     now = service.clock()
     found: list[Need] = []
     if session.scope.is_whole:
@@ -102,11 +112,14 @@ async def _needs(
     for m in monitors.values():
         starved = service.plan_states.starved(m.plan, now)
         found += monitor_needs(m, starved, service.plan_states.overdue_since(m.plan, now))
-    needs = await service.read(decision_needs, service.tally, [p.name for p in plans], now)
+    needs = decision_needs(reader, service.tally, [p.name for p in plans], now)
     found += [n for n in needs if not n.series or session.scope.has(n.plan, n.series)]
     for plan in plans:
         found += plan_needs(plan, service.plans[plan.name].is_changed(service.folder))
     return in_order(found)
+
+
+# -------------------------------------------------------------------- decisions
 
 
 def _filters(request: Request) -> dict[str, str]:
@@ -129,42 +142,52 @@ def _before(request: Request) -> int | None:
 @router.get("/console/decisions")
 @page()
 async def decisions(request: Request, session: Session) -> Response:
-    service, given, before = service_of(request), _filters(request), _before(request)
+    return await show(request, session, "decisions", _decisions, _filters(request), _before(request))
 
-    def run(reader: AuditReader) -> tuple[DecisionPage, frozenset[str]]:
-        found = queries.decisions(reader, session.scope, **given, before=before, limit=_PER_PAGE)
-        return found, presenters.changeable(reader, found.items, service.clock())
 
-    found, changeable = await service.read(run)
+def _decisions(
+    reader: AuditReader, service: Service, session: Session, given: dict[str, str], before: int | None
+) -> Values:
+    found = queries.decisions(reader, session.scope, **given, before=before, limit=_PER_PAGE)
     most = fitting([line.series for line in found.items], _ROOM)
     lines, after = found.items[:most], found.next if most == len(found.items) else found.items[most - 1].seq
-    older = link("/decisions", **given, before=after) if after is not None else ""
-    newest = link("/decisions", **given) if before is not None else ""
-    return render(
-        request, session, "decisions", lines=lines, given=given, older=older, newest=newest, changeable=changeable,
-        csv=link("/decisions.csv", **given), plans=list(service.plans_of(session.scope)),
-        reasons=[r.value for r in Reason],
-    )  # fmt: skip
+    return {
+        "lines": lines, "given": given, "changeable": presenters.changeable(reader, lines, service.clock()),
+        "older": link("/decisions", **given, before=after) if after is not None else "",
+        "newest": link("/decisions", **given) if before is not None else "",
+        "csv": link("/decisions.csv", **given), "plans": list(service.plans_of(session.scope)),
+        "reasons": [r.value for r in Reason], "alike": () if lines else _alike(reader, service, session, given),
+    }  # fmt: skip
+
+
+def _alike(reader: AuditReader, service: Service, session: Session, given: dict[str, str]) -> list[tuple[str, str]]:
+    """Series and plans where the name contains what was looked for: few know the whole name of a series."""
+    wanted, now, found = given.get("series", "").casefold(), service.clock(), list[tuple[str, str]]()
+    for plan in service.plans_of(session.scope) if wanted else ():
+        if given.get("plan") in (None, plan):
+            service.tally.look(reader, plan, now)
+            names = [n.series for n in service.tally.newest(plan, now)]
+            found += [(x, plan) for x in names if wanted in x.casefold() and session.scope.has(plan, x)]
+    return sorted(found)[:_ALIKE]
 
 
 @router.get("/console/decisions.csv")
 @page()
 async def decisions_csv(request: Request, session: Session) -> Response:
-    service, given = service_of(request), _filters(request)
-
-    def run(reader: AuditReader) -> list[DecisionLine]:
-        lines: list[DecisionLine] = []
-        before: int | None = None
-        while len(lines) < _CSV_ROWS:
-            found = queries.decisions(reader, session.scope, **given, before=before, limit=500)
-            lines += found.items
-            if (before := found.next) is None:
-                break
-        return lines[:_CSV_ROWS]
-
-    text = presenters.csv_text(await service.read(run))
+    text = await service_of(request).read(_decisions_csv, session, _filters(request))
     headers = {**HEADERS, "Content-Disposition": 'attachment; filename="decisions.csv"'}
     return Response(text, 200, headers, "text/csv; charset=utf-8")
+
+
+def _decisions_csv(reader: AuditReader, session: Session, given: dict[str, str]) -> bytes:
+    lines: list[DecisionLine] = []
+    before: int | None = None
+    while len(lines) < _CSV_ROWS:
+        found = queries.decisions(reader, session.scope, **given, before=before, limit=500)
+        lines += found.items
+        if (before := found.next) is None:
+            break
+    return presenters.csv_text(lines[:_CSV_ROWS])
 
 
 def _came(outcomes: tuple[OutcomeView, ...]) -> dict[int, float]:
@@ -177,14 +200,13 @@ def _came(outcomes: tuple[OutcomeView, ...]) -> dict[int, float]:
     return out
 
 
-async def decision_values(service: Service, id: str, session: Session) -> dict[str, Any]:
+def decision_values(reader: AuditReader, service: Service, session: Session, id: str) -> Values:
     """All that the page of a decision shows."""
-    view = await service.read(queries.decision, id, session.scope)
+    view = queries.decision(reader, id, session.scope)
     plan = service.plans.get(view.line.plan)
-    told = await service.read(presenters.tell, id, plan, _came(view.outcomes))
     return {
-        "view": view, "told": told, "levels": presenters.levels_head(), "verified": None,
-        "unit": presenters.action_unit(view.record, plan),
+        "view": view, "told": presenters.tell(reader, id, plan, _came(view.outcomes)),
+        "levels": presenters.levels_head(), "unit": presenters.action_unit(view.record, plan),
         "expired": presenters.expired(view.line.valid_until, service.clock()),
     }  # fmt: skip
 
@@ -192,52 +214,60 @@ async def decision_values(service: Service, id: str, session: Session) -> dict[s
 @router.get("/console/decisions/{id}")
 @page()
 async def decision(request: Request, session: Session) -> Response:
-    values = await decision_values(service_of(request), request.path_params["id"], session)
-    return render(request, session, "decision", **values)
+    return await show(request, session, "decision", decision_values, request.path_params["id"], verified=None)
 
 
 @router.get("/console/series")
 @page()
 async def series(request: Request, session: Session) -> Response:
     """By query, because a name may hold anything."""
-    service, name = service_of(request), request.query_params.get("name", "")
+    name = request.query_params.get("name", "")
     if not name or len(name) > _LONG:
         raise Problem("not_found", "there is no decision of this series")
-    asked = request.query_params.get("plan", "")[:_LONG] or None
-    view = await service.read(queries.series, name, session.scope, service.clock(), asked)
+    return await show(request, session, "series", _series, name, request.query_params.get("plan", "")[:_LONG] or None)
+
+
+def _series(reader: AuditReader, service: Service, session: Session, name: str, asked: str | None) -> Values:
+    view = queries.series(reader, name, session.scope, service.clock(), asked)
     plan = view.newest.plan
-    known = [p for p in service.plans_of(session.scope) if p != plan]
-    others = await service.read(queries.plans_of, name, known)
+    known = service.plans.get(plan)
+    others = [p for p in service.plans_of(session.scope) if p != plan and reader.newest(name, p) is not None]
     came = _came(tuple(o for o in view.outcomes if o.decision == view.newest.id))
-    told = await service.read(presenters.tell, view.newest.id, service.plans.get(plan), came)
-    settings = service.plans[plan].settings if plan in service.plans else None
-    history = await service.read(presenters.history, view, settings.units if settings is not None else "")
-    stream, pool = [await monitoring.stream_of(service, plan, one) for one in (name, "")]
-    curve = "" if stream is None else await _curve(service, "evidence", plan, name, stream.limit)
-    return render(
-        request, session, "series", view=view, told=told, levels=presenters.levels_head(), curve=curve, stream=stream,
-        pool=pool, history=history, unit=told.action_unit, others=others,
-    )  # fmt: skip
+    told = presenters.tell(reader, view.newest.id, known, came)
+    stream, pool = [monitoring.stream_of(reader, service, plan, one) for one in (name, "")]
+    return {
+        "view": view, "told": told, "levels": presenters.levels_head(), "stream": stream, "pool": pool,
+        "curve": "" if stream is None else _curve(reader, service, "evidence", plan, stream),
+        "history": presenters.history(reader, view, "" if known is None else known.settings.units),
+        "unit": told.action_unit, "others": others,
+    }  # fmt: skip
 
 
-async def _curve(service: Service, key: str, plan: str, name: str, limit: float) -> str:
+# -------------------------------------------------------------------- monitors
+
+
+def _curve(reader: AuditReader, service: Service, key: str, plan: str, stream: StreamView) -> str:
     """The evidence of a stream as a picture; "" before there is any."""
-    points = monitoring.curve(service.plan_states, plan, name)
+    points = monitoring.curve(service, plan, stream.series)
     if not points:
         return ""
-    first, last = await service.read(monitoring.ends, plan, name)
-    return evidence_curve(key, "Evidence against the forecasts", points, limit, (first[:10], last[:10]))
+    first, last = monitoring.ends(reader, plan, stream.series)
+    return evidence_curve(key, "Evidence against the forecasts", points, stream.limit, (first[:10], last[:10]))
 
 
 @router.get("/console/monitor")
 @page()
 async def monitor(request: Request, session: Session) -> Response:
     """Every plan, or with `plan` the one: where there are many, each shows its first streams and no pictures."""
-    service, asked = service_of(request), request.query_params.get("plan", "")
-    known = list(service.plans_of(session.scope))
+    asked = request.query_params.get("plan", "")
     if asked:
         check_plan(session.principal, asked)
-    found = [await monitoring.monitor(service, name, session.scope) for name in ([asked] if asked else known)]
+    return await show(request, session, "monitor", _monitor, asked)
+
+
+def _monitor(reader: AuditReader, service: Service, session: Session, asked: str) -> Values:
+    known = list(service.plans_of(session.scope))
+    found = [monitoring.monitor(reader, service, name, session.scope) for name in ([asked] if asked else known)]
     room = _ROOM // max(1, len(found))
     shown = []
     for i, m in enumerate(found):
@@ -245,12 +275,12 @@ async def monitor(request: Request, session: Session) -> Response:
         if len(found) > _DRAWN:
             shown.append((_fitted(m, room, starved), "", ""))
             continue
-        curve = "" if m.pool is None else await _curve(service, f"evidence{i}", m.plan, "", m.pool.limit)
+        curve = "" if m.pool is None else _curve(reader, service, f"evidence{i}", m.plan, m.pool)
         title = "Where outcomes fell among the sample paths"
         words = "High ends: too narrow. A hill: too wide. A slope: biased."
         ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
         shown.append((_fitted(m, room - len(curve) - len(ranks), starved), curve, ranks))
-    return render(request, session, "monitor", shown=shown, asked=asked, several=len(known) > 1)
+    return {"shown": shown, "asked": asked, "several": len(known) > 1}
 
 
 class _Fitted(NamedTuple):
@@ -273,6 +303,9 @@ def _fitted(m: MonitorView, room: int, starved: tuple[tuple[str, int], ...]) -> 
     return _Fitted(m, streams, chosen, events, len(m.streams) - len(streams), starved[:_STARVED])
 
 
+# -------------------------------------------------------------------- log, plans, shared limits
+
+
 @router.get("/console/log")
 @page()
 async def log(request: Request, session: Session) -> Response:
@@ -280,19 +313,21 @@ async def log(request: Request, session: Session) -> Response:
     return await log_page(request, session)
 
 
-async def log_page(request: Request, session: Session, report: LogVerified | None = None) -> Response:
+async def log_page(request: Request, session: Session, report: queries.LogVerified | None = None) -> Response:
+    return await show(request, session, "log", _log, report=report)
+
+
+def _log(reader: AuditReader, service: Service, session: Session) -> Values:
     """Without figures where the log was altered in a place that they need."""
-    service = service_of(request)
     try:
-        view = await log_view(service)
-    except Problem as problem:
-        if problem.code != "log_altered":
-            raise
+        view = queries.log_view(reader, service)
+    except AlteredEntry as error:
+        service.integrity.report(str(error))
         view = None
-    return render(
-        request, session, "log", view=view, store=service.config.store, report=report, fault=service.integrity.fault,
-        backup_age_s=service.upkeep.backup_age_s(),
-    )  # fmt: skip
+    return {
+        "view": view, "store": service.config.store, "fault": service.integrity.fault,
+        "backup_age_s": service.upkeep.backup_age_s(),
+    }  # fmt: skip
 
 
 @router.get("/console/log/export")
@@ -303,39 +338,54 @@ async def export(request: Request, session: Session) -> Response:
     return StreamingResponse(await exported(service_of(request)), 200, headers, "application/x-ndjson")
 
 
+@router.get("/console/plans")
+@page()
+async def plans(request: Request, session: Session) -> Response:
+    return await show(request, session, "plans", _plans)
+
+
+def _plans(reader: AuditReader, service: Service, session: Session) -> Values:
+    known = service.plans_of(session.scope)
+    return {
+        "plans": queries.plans(reader, known, service.clock(), service.tally), "known": known,
+        "changed": {name for name, plan in known.items() if plan.is_changed(service.folder)},
+        "tripped": {name for name in known if monitoring.pool_tripped(service, name)},
+    }  # fmt: skip
+
+
 @router.get("/console/allocations")
 @page()
 async def allocations(request: Request, session: Session) -> Response:
     """Every truck, budget or other limit that was shared, newest first."""
-    service = service_of(request)
-    rows = await service.read(shared_limits.newest_allocations, session.scope)
-    return render(request, session, "allocations", rows=rows)
+    return await show(request, session, "allocations", _allocations)
+
+
+def _allocations(reader: AuditReader, service: Service, session: Session) -> Values:
+    return {"rows": shared_limits.newest_allocations(reader, session.scope)}
 
 
 @router.get("/console/allocations/{id}")
 @page()
 async def allocation(request: Request, session: Session) -> Response:
     """How full it is, its price, who got less, and what some more of it would be worth."""
-    service, more = service_of(request), _more(request)
+    return await show(request, session, "allocation", _allocation, request.path_params["id"], _more(request))
 
-    def run(reader: AuditReader) -> tuple[Allocated, dict[str, tuple[float, Interval]]]:
-        row, plan = shared_limits.allocation(reader, request.path_params["id"], session.scope)
-        view, found = shared_limits.view_of(reader, row, service.plans.get(plan))
-        worth: dict[str, tuple[float, Interval]] = {}
-        if (result := found.result) is not None:
-            for price in result.table():
-                amount = _PALLET * price.limit if more is None else more
-                worth[price.resource] = (amount, result.worth_of_more(price.resource, amount))
-        return view, worth
 
-    view, worth = await service.read(run)
-    plan = service.plans.get(view.plan)
+def _allocation(reader: AuditReader, service: Service, session: Session, id: str, more: float | None) -> Values:
+    row, name = shared_limits.allocation(reader, id, session.scope)
+    plan = service.plans.get(name)
+    view, found = shared_limits.view_of(reader, row, plan)
+    worth: dict[str, tuple[float, Interval]] = {}
+    if (result := found.result) is not None:
+        for price in result.table():
+            amount = _PALLET * price.limit if more is None else more
+            worth[price.resource] = (amount, result.worth_of_more(price.resource, amount))
     less = [item for item in view.items if item.limit]
     shown = less[: fitting([item.series for item in less], _ROOM)]
-    return render(
-        request, session, "allocation", view=view, worth=worth, less=shown, more=len(less) - len(shown),
-        units=plan.settings.units if plan is not None else "", money=plan.settings.currency if plan is not None else "",
-    )  # fmt: skip
+    return {
+        "view": view, "worth": worth, "less": shown, "more": len(less) - len(shown),
+        "units": "" if plan is None else plan.settings.units, "money": "" if plan is None else plan.settings.currency,
+    }  # fmt: skip
 
 
 def _more(request: Request) -> float | None:
@@ -348,23 +398,3 @@ def _more(request: Request) -> float | None:
     if amount is not None and not 0.0 < amount < 1e12:
         raise Problem("invalid", "more is a number above 0")
     return amount
-
-
-@router.get("/console/plans")
-@page()
-async def plans(request: Request, session: Session) -> Response:
-    return await plans_page(request, session)
-
-
-async def plans_page(request: Request, session: Session) -> Response:
-    service = service_of(request)
-    known = service.plans_of(session.scope)
-    found = await service.read(queries.plans, known, service.clock(), service.tally)
-    texts = {name: plan.text for name, plan in known.items()}
-    changed = {name for name, plan in known.items() if plan.is_changed(service.folder)}
-    kernels = {name: plan.kernels.states() for name, plan in known.items()}
-    tripped = {name for name in known if monitoring.pool_tripped(service, name)}
-    return render(
-        request, session, "plans", plans=found, texts=texts, changed=changed, tripped=tripped, kernels=kernels,
-        sharing={name: ", ".join(plan.settings.shared) for name, plan in known.items() if plan.settings.shared},
-    )  # fmt: skip

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ucsearch.engine.plain.window import mean_and_spread
@@ -25,7 +23,6 @@ from ucsearch.rules.answers import as_number
 from ucsearch.service.errors import Problem
 from ucsearch.service.schemas import EventView, MonitorView, RealisedView, StreamView
 from ucsearch.service.tokens import Scope
-from ucsearch.service.writer.plan_state import PlanStates
 from ucsearch.task import Task
 
 if TYPE_CHECKING:
@@ -134,64 +131,53 @@ _SHOWN = 500  # streams of one answer
 _EVENTS = 10_000  # of a plan's monitor in which trips are looked for
 
 
-async def monitors(service: Service, scope: Scope = _WHOLE, worths: bool = True) -> tuple[MonitorView, ...]:
+def monitors(reader: AuditReader, service: Service, scope: Scope = _WHOLE, worths: bool = True) -> list[MonitorView]:
     """One for each plan; without `worths` nobody asks what decisions were worth."""
-    return tuple([await monitor(service, name, scope, worths) for name in service.plans_of(scope)])
+    return [monitor(reader, service, name, scope, worths) for name in service.plans_of(scope)]
 
 
-async def monitor(service: Service, plan: str, scope: Scope = _WHOLE, worths: bool = True) -> MonitorView:
-    found = service.plan(plan)
-    worth = await service.read(service.realised.look, found.name) if worths else None
-    if found.watching is None:
-        return MonitorView(plan, "off", None, 0, (), None, (), 0, (), worth)
-    events = await service.read(events_of, found.name)
-    trips = await service.read(trips_of, found.name, tripped_in(service.plan_states, found.name))
-    made = view(service.plan_states, found.name, service.clock(), events, trips, scope)
-    return dataclasses.replace(made, realised=worth)
-
-
-def view(
-    states: PlanStates, plan: str, now: datetime, events: tuple[EventView, ...], trips: Mapping[str, str],
-    scope: Scope = _WHOLE,
+def monitor(
+    reader: AuditReader, service: Service, plan: str, scope: Scope = _WHOLE, worths: bool = True
 ) -> MonitorView:  # fmt: skip
     """As the service knows it now; a snapshot, taken without stopping the deciding thread."""
-    watched = states.journal.plans.get(plan)
+    found = service.plan(plan)
+    worth = service.realised.look(reader, found.name) if worths else None
+    watched = _watched(service, plan)
     if watched is None:
-        return MonitorView(plan, "off", None, 0, (), None, (), 0, events)
-    pool, *rest = watched.monitor.statuses()
-    rest = [status for status in rest if scope.has(plan, status.series)]
-    tripped = sum(s.tripped for s in rest)
-    settings = watched.monitor.settings
+        return MonitorView(plan, "off", None, 0, (), None, (), 0, (), worth)
+    tripped = watched.monitor.tripped()
+    trips = trips_of(reader, plan, tripped)
+    pool, *rest = watched.monitor.statuses(_SHOWN if scope.is_whole else None)
+    own = [name for name in tripped if name and scope.has(plan, name)]
+    settings, states = watched.monitor.settings, service.plan_states
+    streams = [_stream(s, settings, trips) for s in rest if scope.has(plan, s.series)]
+    events = tuple(e for e in events_of(reader, plan) if scope.has(plan, e.series) or not e.series)
     return MonitorView(
-        plan, "tripped" if pool.tripped else "partly" if tripped else "armed", _stream(pool, settings, trips), tripped,
-        tuple(_stream(s, settings, trips) for s in rest[:_SHOWN]), watched.coverage, watched.histogram(),
-        states.overdue(plan, now), tuple(e for e in events if scope.has(plan, e.series) or not e.series),
+        plan, "tripped" if pool.tripped else "partly" if own else "armed", _stream(pool, settings, trips), len(own),
+        tuple(streams[:_SHOWN]), watched.coverage, watched.histogram(), states.overdue(plan, service.clock()), events,
+        worth,
     )  # fmt: skip
 
 
-async def stream(service: Service, plan: str, series: str) -> StreamView:
+def stream(reader: AuditReader, service: Service, plan: str, series: str) -> StreamView:
     """One stream of a plan with a monitor."""
-    found = await stream_of(service, service.plan(plan).name, series)
+    found = stream_of(reader, service, service.plan(plan).name, series)
     if found is None:
         raise Problem("not_found", "the plan has no monitor")
-    if series != POOL and not found.outcomes and not found.since:  # a misspelt name would look like a good one
-        await service.read(_check_known, series, plan)
+    # A misspelt name would look like a good one.
+    if series != POOL and not found.outcomes and not found.since and reader.newest(series, plan) is None:
+        raise Problem("not_found", "there is no decision of this series")
     return found
 
 
-async def stream_of(service: Service, plan: str, series: str) -> StreamView | None:
+def stream_of(reader: AuditReader, service: Service, plan: str, series: str) -> StreamView | None:
     """A stream; None where nothing is watched."""
     watched = _watched(service, plan)
     if watched is None:
         return None
     status = watched.monitor.status(series)
-    trips = await service.read(trips_of, plan, {series}) if status.tripped else {}
+    trips = trips_of(reader, plan, {series}) if status.tripped else {}
     return _stream(status, watched.monitor.settings, trips)
-
-
-def _check_known(reader: AuditReader, series: str, plan: str) -> None:
-    if reader.newest(series, plan) is None:
-        raise Problem("not_found", "there is no decision of this series")
 
 
 def pool_tripped(service: Service, plan: str) -> bool:
@@ -204,12 +190,6 @@ def _watched(service: Service, plan: str) -> Watched | None:
     """None for a plan whose monitor was taken out of service.toml, though the log still knows it."""
     found = service.plans.get(plan)
     return None if found is None or found.watching is None else service.plan_states.journal.plans.get(plan)
-
-
-def tripped_in(states: PlanStates, plan: str) -> set[str]:
-    """Streams that have tripped, "" for all together."""
-    watched = states.journal.plans.get(plan)
-    return set() if watched is None else {s.series for s in watched.monitor.statuses() if s.tripped}
 
 
 def trips_of(reader: AuditReader, plan: str, streams: Collection[str]) -> dict[str, str]:
@@ -255,9 +235,9 @@ def events_of(reader: AuditReader, plan: str, limit: int = 100) -> tuple[EventVi
     )
 
 
-def curve(states: PlanStates, plan: str, series: str = POOL) -> tuple[tuple[float, float], ...]:
+def curve(service: Service, plan: str, series: str = POOL) -> tuple[tuple[float, float], ...]:
     """(number of the outcome, evidence) of one stream, for a picture. From memory: a replay took as long as the log."""
-    watched = states.journal.plans.get(plan)
+    watched = _watched(service, plan)
     return () if watched is None else watched.monitor.curve(series)
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ucsearch.decision.gate import Reason
 from ucsearch.errors import RecordError
 from ucsearch.planner.recorded.explain import explain_row
 from ucsearch.records.chain import GENESIS
-from ucsearch.records.entries import NoEntry, Row, effective_of
+from ucsearch.records.entries import AlteredEntry, NoEntry, Row, effective_of
 from ucsearch.records.export import jsonl_line
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import fan, quantiles
@@ -27,6 +29,7 @@ from ucsearch.service.schemas import (
     DecisionPage,
     DecisionView,
     Explained,
+    FileView,
     LogView,
     OutcomeView,
     OverrideView,
@@ -38,7 +41,11 @@ from ucsearch.service.writer.answers import answer, label_of, order_of
 from ucsearch.service.writer.plan_state import pause_of
 from ucsearch.service.writer.plans import Plan
 
+if TYPE_CHECKING:
+    from ucsearch.service.service import Service
+
 __all__ = [
+    "LogVerified",
     "decision",
     "decisions",
     "expects_of",
@@ -48,8 +55,8 @@ __all__ = [
     "log_view",
     "outcomes_of",
     "plans",
-    "plans_of",
     "series",
+    "verify_log",
 ]
 
 _WHOLE = Scope()
@@ -216,11 +223,6 @@ def series(
     )  # fmt: skip
 
 
-def plans_of(reader: AuditReader, series: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Those of some plans that have decided a series of this name."""
-    return tuple(plan for plan in known if reader.newest(series, plan) is not None)
-
-
 def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: Tally) -> tuple[PlanView, ...]:
     out = []
     for plan in known.values():
@@ -244,9 +246,48 @@ def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: 
     return tuple(out)
 
 
-def log_view(reader: AuditReader, checkpoint_count: int | None, checkpoint_age_s: float | None) -> LogView:
+def log_view(reader: AuditReader, service: Service) -> LogView:
+    """As the service knows it, with the files that are still there, from the oldest to the newest."""
     found = reader.checkpoint(max_marks=0)
-    return LogView(found.count, found.head, reader.format, checkpoint_count, checkpoint_age_s)
+    if service.config.store.is_postgres:
+        files = [FileView("PostgreSQL", found.count, found.head, None)]
+    else:
+        files = [_file_view(path) for path in reader.files]
+    return LogView(found.count, found.head, reader.format, *service.upkeep.checkpoint_state(), tuple(files))
+
+
+def _file_view(path: Path) -> FileView:
+    with AuditReader(path, single=True) as file:
+        end = file.checkpoint(max_marks=0)
+    return FileView(path.name, end.count, end.head, path.stat().st_size)
+
+
+@dataclass(frozen=True)
+class LogVerified:
+    """What was found; `where` is the file it was found in."""
+
+    ok: bool
+    count: int  # entries, of all files
+    files: int
+    where: str = ""
+    message: str = ""
+
+
+def verify_log(reader: AuditReader) -> LogVerified:
+    """Every entry of every file, and that each file follows the one before."""
+    try:
+        report, files = reader.verify(), reader.files
+        if report.ok:
+            return LogVerified(True, report.count, len(files))
+        bad = next((path for path in reversed(files) if _begins(path) <= report.count + 1), files[0])
+    except AlteredEntry as error:  # a first entry, which says what the file follows
+        return LogVerified(False, 0, 0, "the log", str(error))
+    return LogVerified(False, report.count, len(files), bad.name, report.message)
+
+
+def _begins(path: Path) -> int:
+    with AuditReader(path, single=True) as file:
+        return file.first()
 
 
 def explain(reader: AuditReader, id: str, scope: Scope, known: Mapping[str, Plan]) -> Explained:

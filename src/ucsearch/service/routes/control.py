@@ -122,19 +122,19 @@ async def rearm(
 
 @router.get("/monitors", summary="All monitors")
 async def monitors(service: ServiceDep, principal: Viewer) -> Monitors:
-    return Monitors(await monitoring.monitors(service, principal.scope))
+    return Monitors(tuple(await service.read(monitoring.monitors, service, principal.scope)))
 
 
 @router.get("/monitors/{plan}", summary="A plan's monitor", responses=problems(404))
 async def monitor(plan: str, service: ServiceDep, principal: Viewer) -> MonitorView:
     check_plan(principal, plan)
-    return await monitoring.monitor(service, plan, principal.scope)
+    return await service.read(monitoring.monitor, service, plan, principal.scope)
 
 
 @router.get("/monitors/{plan}/{series:path}", summary="One stream", responses=problems(404))
 async def stream(plan: str, series: str, service: ServiceDep, principal: Viewer) -> StreamView:
     check_series(principal, plan, series)
-    return await monitoring.stream(service, plan, series)
+    return await service.read(monitoring.stream, service, plan, series)
 
 
 def _answer(done: actions.Done) -> Response:

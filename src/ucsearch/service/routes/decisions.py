@@ -114,11 +114,15 @@ async def one_series(
     request: Request, series: str, service: ServiceDep, principal: Viewer, plan: Text = None
 ) -> Series:
     check_query(request, "plan")
-    # Where the log was rotated since, what counts is in the file before.
-    view = await service.read(queries.series, series, principal.scope, service.clock(), plan)
-    name = view.newest.plan
-    stream = await monitoring.stream_of(service, name, series)
-    return Series(**vars(view), monitor=stream, overdue=service.plan_states.overdue(name, service.clock(), series))
+
+    def run(reader: AuditReader) -> Series:
+        view = queries.series(reader, series, principal.scope, service.clock(), plan)
+        name = view.newest.plan
+        stream = monitoring.stream_of(reader, service, name, series)
+        overdue = service.plan_states.overdue(name, service.clock(), series)
+        return Series(**vars(view), monitor=stream, overdue=overdue)
+
+    return await service.read(run)
 
 
 def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[str, Any]]:

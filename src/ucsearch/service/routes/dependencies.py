@@ -48,10 +48,11 @@ __all__ = [
 
 _PLACES = 20
 _MOST_PLACES = 1_000  # errors that are shown one by one; more are only counted
-# Marks of a body that are counted before it is parsed, so that nothing within 2 MB holds the interpreter for long.
-# Forecasts have many numbers, everything else has few. Objects are bounded by the items that a request may have.
-_LISTS, _MEMBERS, _VALUES = 60_000, 20_000, 500_000
-_FEW_LISTS, _FEW_VALUES = 10_000, 100_000
+# Marks of a body that are counted before it is parsed, so that nothing within 2 MB holds the interpreter for long. A
+# list takes as long as some values. Forecasts have many of both, everything else has few. Objects are bounded by the
+# items that a request may have. The client cuts its requests by the same numbers (`client/exchanges.py`).
+LIST, VALUES, MEMBERS = 4, 450_000, 20_000
+_FEW_VALUES = 140_000
 _OBJECTS_OF_ITEM, _OBJECTS = 4, 64
 _SMALL = 32 << 10  # bytes that are parsed where they are: another thread would take longer to begin
 PEOPLE_BYTES = 64 << 10  # of a request that a person's action makes
@@ -174,15 +175,14 @@ async def parse(size: int, read: Callable[[], R]) -> R:
 
 def check_cost(raw: bytes, kind: type[BaseModel], items: int) -> None:
     """Refuse a body that would take long to parse, by counting its marks; `items` are those that it may have."""
-    many = kind is DecideBody
-    for mark, most, name in (
-        (b"{", _OBJECTS_OF_ITEM * items + _OBJECTS, "objects"),
-        (b"[", _LISTS if many else _FEW_LISTS, "lists"),
-        (b":", _MEMBERS, "members of objects"),
-        (b",", _VALUES if many else _FEW_VALUES, "values"),
+    most = VALUES if kind is DecideBody else _FEW_VALUES
+    for count, limit, name in (
+        (raw.count(b"{"), _OBJECTS_OF_ITEM * items + _OBJECTS, "objects"),
+        (raw.count(b":"), MEMBERS, "members of objects"),
+        (LIST * raw.count(b"[") + raw.count(b","), most, f"values, of which a list counts as {LIST}"),
     ):
-        if raw.count(mark) > most:
-            raise Problem("too_large", f"more than {most} {name}")
+        if count > limit:
+            raise Problem("too_large", f"{count} {name}, at most {limit}")
 
 
 def read_body(kind: type[T], raw: bytes, items: int) -> T:

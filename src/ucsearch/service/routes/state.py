@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -10,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ucsearch.planner.decide.states import state_columns
+from ucsearch.records.canonical import canonical
 from ucsearch.service.auth import Viewer, check_plan, check_whole
 from ucsearch.service.queries import records as queries
 from ucsearch.service.routes.dependencies import ServiceDep, as_json, check_query
 from ucsearch.service.routes.openapi import decide_schema, describe, problems
 from ucsearch.service.schemas import CheckpointView, LogView, Plans, PlanSchema, StateNames
 from ucsearch.service.service import Service
-from ucsearch.service.storage.store import log_view
 
 __all__ = ["exported", "router"]
 
@@ -53,7 +54,7 @@ async def plan_schema(plan: str, service: ServiceDep, principal: Viewer) -> Plan
 @router.get("/log", summary="How far the log has come")
 async def log(service: ServiceDep, principal: Viewer) -> LogView:
     check_whole(principal)
-    return await log_view(service)
+    return await service.read(queries.log_view, service)
 
 
 @router.get("/log/checkpoint", summary="Count and head, to be kept elsewhere")
@@ -94,4 +95,7 @@ async def exported(service: Service, first: int = 1, last: int | None = None) ->
 
 @router.get("/openapi.json", summary="This description", response_model=dict[str, Any])
 async def openapi(request: Request, _: Viewer) -> Response:
-    return as_json(describe(request.app))
+    state = request.app.state
+    if not hasattr(state, "description"):
+        state.description = await asyncio.to_thread(lambda: canonical(describe(request.app)))
+    return as_json(state.description)

@@ -1,42 +1,30 @@
-"""Where the service's log is: opened, locked, confirmed, looked at as a whole, verified and backed up."""
+"""Where the service's log is: opened, locked and confirmed."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ucsearch.errors import RecordError
 from ucsearch.records import address as place
 from ucsearch.records.chain import Checkpoint
-from ucsearch.records.entries import AlteredEntry
 from ucsearch.records.files import new_file, present
 from ucsearch.records.log import AuditLog
 from ucsearch.records.postgres import AnotherService, has_log
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.config import Store
-from ucsearch.service.queries import records as queries
-from ucsearch.service.schemas import FileView, LogView
-
-if TYPE_CHECKING:
-    from ucsearch.service.service import Service
 
 __all__ = [
-    "LogVerified",
     "confirm",
     "confirm_seen",
     "is_there",
-    "log_view",
     "open_log",
     "open_reader",
     "size_of",
-    "verify_all",
 ]
 
 
@@ -164,53 +152,3 @@ def size_of(store: Store, folder: Path) -> int:
                 with suppress(OSError):  # SQLite takes its files away when it is done with them
                     total += (path.parent / name).stat().st_size
     return total
-
-
-@dataclass(frozen=True)
-class LogVerified:
-    """What was found; `where` is the file it was found in."""
-
-    ok: bool
-    count: int  # entries, of all files
-    files: int
-    where: str = ""
-    message: str = ""
-
-
-async def log_view(service: Service) -> LogView:
-    """As the service knows it, with the files that are still there, from the oldest to the newest."""
-    found = await service.read(queries.log_view, *service.upkeep.checkpoint_state())
-    return dataclasses.replace(found, files=await service.read(_files, service))
-
-
-def _files(reader: AuditReader, service: Service) -> tuple[FileView, ...]:
-    if service.config.store.is_postgres:
-        end = reader.checkpoint(max_marks=0)
-        return (FileView("PostgreSQL", end.count, end.head, None),)
-    out = []
-    for path in reader.files:
-        with AuditReader(path, single=True) as file:
-            end = file.checkpoint(max_marks=0)
-        out.append(FileView(path.name, end.count, end.head, path.stat().st_size))
-    return tuple(out)
-
-
-def verify_all(newest: AuditReader, service: Service) -> LogVerified:
-    """Every entry of every file, and that each file follows the one before."""
-    try:
-        return _verified(newest)
-    except AlteredEntry as error:  # a first entry, which says what the file follows
-        return LogVerified(False, 0, 0, "the log", str(error))
-
-
-def _verified(reader: AuditReader) -> LogVerified:
-    report, files = reader.verify(), reader.files
-    if report.ok:
-        return LogVerified(True, report.count, len(files))
-    bad = next((path for path in reversed(files) if _begins(path) <= report.count + 1), files[0])
-    return LogVerified(False, report.count, len(files), bad.name, report.message)
-
-
-def _begins(path: Path) -> int:
-    with AuditReader(path, single=True) as file:
-        return file.first()

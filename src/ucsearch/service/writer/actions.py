@@ -265,10 +265,10 @@ async def rearm(service: Service, principal: Principal, request: Request, plan: 
 
     def write(turn: Turn) -> Sequence[Entry]:
         watched = service.plan_states.journal.plans.get(found.name)
-        known = () if watched is None else watched.monitor.statuses()
-        tripped = {s.series: s for s in known if s.tripped and principal.scope.has(found.name, s.series)}
-        chosen = list(tripped) if body.streams is None else list(dict.fromkeys(body.streams))
-        if not chosen or not set(chosen) <= set(tripped):
+        known = () if watched is None else watched.monitor.tripped()
+        tripped = [name for name in known if principal.scope.has(found.name, name)]
+        chosen = tripped if body.streams is None else list(dict.fromkeys(body.streams))
+        if watched is None or not chosen or not set(chosen) <= set(tripped):
             odd = next((name for name in chosen if name not in tripped), "")
             raise Problem("already", f"{excerpt(odd) or 'the plan'} has not tripped")
         if not body.accept:
@@ -276,7 +276,7 @@ async def rearm(service: Service, principal: Principal, request: Request, plan: 
                 require_another_model(turn.log, found.name, name)
         records = []
         for i, name in enumerate(chosen):
-            status = tripped[name]
+            status = watched.monitor.status(name)
             record = event_record(
                 found.name, name, "rearmed", status.evidence, status.outcomes, status.about, turn.now, principal.name,
                 text,
