@@ -1,4 +1,4 @@
-"""Suites for tests: whole runs made once for all tests and workers, and smaller ones where only the form matters."""
+"""Suites for tests: whole runs made once for all tests and workers, and suites with changed settings."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from scripts.golden_runs import smaller
 from ucsearch.certificate.members import bound
 from ucsearch.engine import api
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.run import Run, evaluate
-from ucsearch.lab.suites.suite import Suite, load_suite
+from ucsearch.lab.suites.suite import Suite, load_suite, parse_suite
 from ucsearch.records.canonical import loads
 
-__all__ = ["begun", "plain_engine", "run_of", "shared_run", "smaller"]
+__all__ = ["begun", "changed", "plain_engine", "run_of", "shared_run"]
 
 
 @contextmanager
@@ -48,8 +47,18 @@ def shared_run(suite: Suite | str, factory: pytest.TempPathFactory) -> Run:
 
             patch.setattr(Job, "finish", kept)
             with plain_engine():
-                return evaluate(suite, place / "out", threads=1)
+                return evaluate(suite, place / "out", threads=1, underpowered=True)
     return run_of(place / "out" / suite.name)
+
+
+def changed(name: str, *changes: tuple[str, str]) -> Suite:
+    """A suite with some settings replaced, under its own name."""
+    text = load_suite(name).text
+    for old, new in changes:
+        if text.count(old) != 1:
+            raise ValueError(f"{name} has {old!r} {text.count(old)} times")
+        text = text.replace(old, new)
+    return parse_suite(text)
 
 
 def begun(job: Job, suite: Suite | str, factory: pytest.TempPathFactory) -> Job:

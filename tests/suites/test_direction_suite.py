@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kit.suites import begun, shared_run, smaller
+from tests.kit.suites import begun, shared_run
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.base import PathForecast
 from ucsearch.lab.suites.evidence.drawn import draw
@@ -33,7 +33,7 @@ from ucsearch.tasks.direction import Direction
 from ucsearch.verify import verify_file
 
 MINI = "ett-direction-mini"
-SMALL = smaller(MINI)
+SMALL = load_suite(MINI)
 IDENTITY = {"settings": {"name": MINI}, "suite_sha256": "0" * 64, "card_sha256": "0" * 64}
 SPLIT = Split(validation=20, test=10, ahead=3)
 MODEL = Model(10.0, 5.0, 0.998, True)
@@ -301,6 +301,6 @@ def test_the_full_suite_asks_for_the_papers_counts() -> None:
 
 
 def test_unknown_settings_are_refused() -> None:
-    text = load_suite(MINI).text.replace("paths = 20", "paths = 20\npath = 1")
+    text = load_suite(MINI).text.replace("paths = 10", "paths = 10\npath = 1")
     with pytest.raises(InputError, match="path"):
         parse_suite(text)

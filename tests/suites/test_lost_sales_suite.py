@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kit.suites import shared_run, smaller
+from tests.kit.suites import changed, shared_run
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.suites.evidence.manifest import read_evidence
@@ -259,7 +259,7 @@ def job_in(folder: Path, data_dir: Path | None = None) -> Job:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return shared_run(smaller(MINI), tmp_path_factory)
+    return shared_run(MINI, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -268,11 +268,11 @@ def rows(done: Run) -> list[dict[str, Any]]:
 
 
 # Less to plan, where a stored policy beside the plans is the point.
-QUICK = (("members = 64", "members = 8"), ("sets = 4", "sets = 1"), ("exact_periods = 8", "exact_periods = 4"))
+QUICK = (("members = 64", "members = 8"), ("sets = 2", "sets = 1"), ("exact_periods = 8", "exact_periods = 4"))
 
 
 def one_instance(more: str = "", changes: Sequence[tuple[str, str]] = ()) -> Suite:
-    text = smaller(MINI, *changes).text
+    text = changed(MINI, *changes).text
     for old, new in ((', "zipkin-geometric-p4-L1"]', "]"), ('"constant order"]', '"constant order", "ppo"]')):
         assert old in text
         text = text.replace(old, new)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kit.suites import shared_run, smaller
+from tests.kit.suites import shared_run
 from ucsearch import options
 from ucsearch.certificate.api import certify_panel
 from ucsearch.engine.api import search_panel
@@ -37,7 +37,7 @@ from ucsearch.tasks import DelayedExposure
 from ucsearch.tasks.base import bind
 
 MINI = "mechanism-mini"
-SMALL = smaller(MINI)
+SMALL = load_suite(MINI)
 
 
 @pytest.fixture(scope="module")
@@ -426,7 +426,7 @@ def test_the_test_split_stays_closed_until_constants_are_declared(tmp_path: Path
 
 
 def test_what_is_declared_does_not_depend_on_test_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = smaller(MINI, ("paths = 10", "paths = 5"))
+    suite = load_suite(MINI)
 
     def declared(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         job = Job(folder, {"card_sha256": "0" * 64}, threads=1)
@@ -465,9 +465,9 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     text = load_suite(MINI).text
     for old, new, word in (
         ("width = 3", "width = 2", "width"),
-        ("uc = {", "other = {", "uc"),
+        ("beams.uc]", "beams.other]", "uc"),
         ('families = ["sample-other"]', 'families = ["sample-daily"]', "family"),
-        ("paths = 10", "paths = 10\nwidht = 2", "widht"),
+        ("paths = 4", "paths = 4\nwidht = 2", "widht"),
         ("risk = 0.25", "risk = 0.0", "risk"),
     ):
         assert old in text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.suites import smaller
+from tests.kit.suites import changed
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.embedded import sample_demand
 from ucsearch.lab.suites.evidence.ledger import read_ledger
@@ -30,13 +30,7 @@ time_samples = 12
 newsvendor = "non-inferiority"
 s-S = "superiority"
 """
-SMALL = smaller(
-    "m4-balanced200-mini",
-    ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
-    ("paths = 12", "paths = 8"),
-    ("decisions = 6", "decisions = 4"),
-)
-SUITE = parse_suite(SMALL.text + MORE)
+SUITE = parse_suite(load_suite("m4-balanced200-mini").text + MORE)
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +131,7 @@ def test_a_suite_runs_unchanged_on_another_file_of_the_same_form(tmp_path: Path)
         lines += [f"{one.id},{value!r},shop {n % 3}" for value in one.y.tolist()]
     path = tmp_path / "other.csv"
     path.write_text("\n".join(lines) + "\n")
-    suite = smaller(
-        "m4-balanced200-mini", ("paths = 12", "paths = 5"), ("seeds = 2", "seeds = 1"),
-        ("decisions = 6", "decisions = 2"), ("risks = [0.0, 0.5, 0.75]", "risks = [0.5]"),
-    )  # fmt: skip
+    suite = changed("m4-balanced200-mini", ("decisions = 4", "decisions = 2"), ("risks = [0.0, 0.5]", "risks = [0.5]"))
     run = evaluate(suite, tmp_path / "out", threads=1, families={"sample-daily": path})
     predicate = run.statement["predicate"]
     assert predicate["protocol"]["families"]["sample-daily"].startswith("sample@")
@@ -160,7 +151,7 @@ def test_a_suite_runs_unchanged_on_another_file_of_the_same_form(tmp_path: Path)
 def test_candidates_of_other_modes_have_names_of_their_own() -> None:
     mini = load_suite("m4-balanced200-mini").text
     text = mini.replace('policies = ["exact"]', 'policies = ["exact", "beam"]\nmodes = ["mean", "members"]')
-    suite = parse_suite(text.replace("risks = [0.0, 0.5, 0.75]", "risks = [0.5]"))
+    suite = parse_suite(text.replace("risks = [0.0, 0.5]", "risks = [0.5]"))
     made = {c["id"]: c for c in suite.settings.candidates.each()}
     assert list(made) == ["exact-r0.5-d3", "exact-members-r0.5-d3", "beam-r0.5-d3-b4-k2", "beam-members-r0.5-d3-b4-k2"]
     policy = suite.settings.candidates.policy(made["exact-members-r0.5-d3"])

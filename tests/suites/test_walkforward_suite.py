@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.kit.suites import shared_run, smaller
+from tests.kit.suites import shared_run
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.drawn import draw_series
@@ -24,13 +24,12 @@ from ucsearch.lab.suites.run import card_text, evaluate
 from ucsearch.lab.suites.suite import Suite, load_suite, parse_suite, suite_names
 
 MINI = "m4-balanced200-mini"
-# The same protocol with less to count, where bytes, looks and folders are the point.
-SMALL = smaller(MINI)
-WALKS = (
-    pytest.param(SMALL, id="small"),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in (MINI, "m4-expanded40-mini", "m4-standard48-mini")),
-    pytest.param("ett-inventory-mini", marks=pytest.mark.slow),
-)
+SMALL = load_suite(MINI)
+WALKS = [
+    pytest.param(name, marks=() if name in (MINI, "ett-inventory-mini") else pytest.mark.slow)
+    for name in suite_names()
+    if name.endswith("-mini") and load_suite(name).kind == "walkforward"
+]
 
 
 @pytest.mark.parametrize("name", suite_names())
@@ -58,10 +57,10 @@ def test_every_kind_has_a_mini() -> None:
         ('seed = 20240701', 'seed = 20240701\nspeed = 1', "speed"),
         ("[walkforward.splits]", "[walkforward.splits]\nwindows = 3", "splits.windows"),
         ('kind = "walkforward"', 'kind = "run"', "kind"),
-        ("paths = 12", "paths = 1", "paths"),
-        ("paths = 12", 'paths = "many"', "paths"),
+        ("paths = 8", "paths = 1", "paths"),
+        ("paths = 8", 'paths = "many"', "paths"),
         ('policies = ["exact"]', 'policies = ["magic"]', "policies"),
-        ('endpoint = "generated demand (protocol check)"', "", "endpoint"),
+        ('endpoint = "generated data (protocol check)"', "", "endpoint"),
         ("[walkforward]", "[walkforward", "TOML"),
     ],
 )  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ucsearch as uc
-from scripts.regen_golden import decisions, text_of
+from tests.golden.regenerate import decisions, text_of
 from ucsearch.tasks import TASKS, describe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +54,7 @@ def test_every_task_has_a_bound_a_fallback_and_an_invariant() -> None:
 
 
 def test_golden_decisions() -> None:
-    """Regenerate with scripts/regen_golden.py after a deliberate change."""
+    """Regenerate with tests/golden/regenerate.py after a deliberate change."""
     stored = (ROOT / "tests" / "golden" / "tasks.json").read_text(encoding="utf-8")
     now = decisions()
     kept = json.loads(stored)

@@ -1,15 +1,20 @@
-"""A suite is data: a TOML file with a few common keys and one table for its kind. Unknown keys are refused."""
+"""A suite is data: a TOML file with a few common keys and one table for its kind. Unknown keys are refused.
+
+Every suite has a small version, `<name>-mini`, on generated data: its own file under the rules of `mini.toml`.
+"""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ucsearch.errors import InputError
@@ -17,7 +22,9 @@ from ucsearch.lab.suites.kinds import KINDS, settings_of
 
 __all__ = ["Suite", "load_suite", "parse_suite", "suite_names"]
 
-_FOLDER = resources.files("ucsearch.lab.suites") / "suites"
+_HOME = resources.files("ucsearch.lab.suites")
+_FOLDER = _HOME / "suites"
+MINI = "-mini"
 
 
 class _Head(BaseModel):
@@ -55,9 +62,9 @@ class Suite:
 
 
 def suite_names(mini: bool = True) -> list[str]:
-    """The suites that come with the package."""
+    """The suites that come with the package; `mini`: their small versions too."""
     names = sorted(p.name.removesuffix(".toml") for p in _FOLDER.iterdir() if p.name.endswith(".toml"))
-    return names if mini else [n for n in names if not n.endswith("-mini")]
+    return sorted([*names, *(f"{name}{MINI}" for name in names)]) if mini else names
 
 
 def load_suite(name: str | Path) -> Suite:
@@ -71,7 +78,38 @@ def load_suite(name: str | Path) -> Suite:
         near = difflib.get_close_matches(str(name), suite_names(), n=1)
         hint = f"Did you mean {near[0]}?" if near else "A suite of your own is given as a path that ends in .toml."
         raise InputError("suite", repr(str(name)), f"one of {', '.join(suite_names())}", hint=hint)
-    return parse_suite((_FOLDER / f"{name}.toml").read_text("utf-8"), f"{name}.toml")
+    full = str(name).removesuffix(MINI)
+    text = (_FOLDER / f"{full}.toml").read_text("utf-8")
+    return parse_suite(text if full == name else _small(full, text), f"{name}.toml")
+
+
+def _small(name: str, text: str) -> str:
+    """The file of a suite's small version."""
+    content, rules = tomllib.loads(text), tomllib.loads((_HOME / "mini.toml").read_text("utf-8"))
+    kind = content["kind"]
+    for rule in (rules["kind"].get(kind, {}), rules["suite"].get(name, {})):
+        _lay_over(content[kind], {key: value for key, value in rule.items() if key != "without"})
+        for path in rule.get("without", ()):
+            *tables, last = path.split(".")
+            place = content[kind]
+            for table in tables:
+                place = place.get(table, {})
+            place.pop(last, None)
+    content |= {
+        "name": f"{name}{MINI}",
+        "title": f"{content['title']} (small, on generated data)",
+        "endpoint": "generated data (protocol check)",
+    }
+    return tomlkit.dumps(content)
+
+
+def _lay_over(own: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Put values in place of a suite's own; tables count where it has them."""
+    for name, value in other.items():
+        if not isinstance(value, Mapping):
+            own[name] = value
+        elif isinstance(own.get(name), dict):
+            _lay_over(own[name], value)
 
 
 def parse_suite(text: str, where: str = "suite") -> Suite:

@@ -1,7 +1,12 @@
-"""What whole runs come to, as short hashes: mini suites, a `decide` job, and a `backtest`.
+"""What is stored in this folder, made again: decisions of exact and beam search on small fixed cases of every built-in
+task (tasks.json), and what whole runs come to as short hashes (runs.json: mini suites, a `decide` job, a `backtest`).
 
-Figures and decisions are kept, record ids and node counts are not: formats and proofs may change without a decision
-changing. `scripts/regen_golden.py` writes them, `tests/suites/test_golden_runs.py` compares.
+Run it after a deliberate change of rules, of a search or of a comparator, and read the difference before committing it:
+
+    python -m tests.golden.regenerate
+
+Figures and decisions are kept, record ids and node counts of proofs are not: formats and proofs may change without a
+decision changing. `tests/suites/test_golden_runs.py` and `tests/tasks/test_registry.py` compare.
 """
 
 from __future__ import annotations
@@ -16,36 +21,20 @@ from typing import Any
 
 import numpy as np
 
+import ucsearch as uc
 from ucsearch.lab.data.embedded import sample_demand
 from ucsearch.lab.suites.run import Run, evaluate
-from ucsearch.lab.suites.suite import Suite, load_suite, parse_suite
 from ucsearch.planner.backtest.job import run_backtest
 from ucsearch.planner.decide.job import run_decide
 from ucsearch.planner.settings import parse_settings
+from ucsearch.tasks import TASKS
 
+# Small versions of suites, one of each kind, and of the walk-forward kind one of each way to search.
 SUITES = (
-    "delayed-service-mini", "ett-direction-mini", "ett-inventory-mini", "lost-sales-mini", "m4-balanced200-mini",
-    "m4-expanded40-mini", "m4-standard48-mini", "mechanism-mini", "scaling-mini", "synthetic-mini",
+    "capacity-mini", "delayed-service-mini", "ett-direction-mini", "ett-inventory-mini", "known-optimum-mini",
+    "lob-direction-mini", "lost-sales-mini", "m4-balanced200-mini", "mechanism-mini", "retail-lots-mini",
+    "scaling-mini", "staffing-mini", "stressors-mini", "synthetic-mini", "truck200-mini",
 )  # fmt: skip
-# The same protocols with less to count: a number that moves in the whole of one moves in these. By suite, what is
-# replaced in its file.
-SMALLER: dict[str, tuple[tuple[str, str], ...]] = {
-    "delayed-service-mini": (
-        ("paths = 8", "paths = 5"), ("decisions = 3", "decisions = 2"), ("per_family = 4", "per_family = 3"),
-        ("widths = [10]", "widths = [6]"), ("top_k = [10]", "top_k = [6]"), ("seeds = 2", "seeds = 1"),
-    ),
-    "ett-direction-mini": (
-        ("decisions = 20", "decisions = 17"), ("validation = 40", "validation = 20"),
-        ("expect_beam = 420", "expect_beam = 357"), ("samples = 24", "samples = 12"),
-        ("expect_sampling = 1440", "expect_sampling = 612"), ("paths = 20", "paths = 10"),
-    ),
-    "lost-sales-mini": (("open_loop_width = 8", "open_loop_width = 2"), ("sets = 4", "sets = 2")),
-    "m4-balanced200-mini": (
-        ("paths = 12", "paths = 6"), ("decisions = 6", "decisions = 3"), ("seeds = 2", "seeds = 1"),
-        ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
-    ),
-    "mechanism-mini": (("paths = 10", "paths = 4"),),
-}  # fmt: skip
 DIGITS = 9  # of a figure; libraries differ in the last ones
 _EFFORT = ("oracle_nodes", "activity_nodes", "nodes")  # of proofs: no decision depends on them
 
@@ -75,19 +64,9 @@ chunk = 3
 """
 
 
-def smaller(name: str, *changes: tuple[str, str]) -> Suite:
-    """A suite of ours with some settings replaced, those of `SMALLER` unless given, under its own name."""
-    text = load_suite(name).text
-    for old, new in changes or SMALLER.get(name, ()):
-        if text.count(old) != 1:
-            raise ValueError(f"{name} has {old!r} {text.count(old)} times")
-        text = text.replace(old, new)
-    return parse_suite(text)
-
-
-def suite_run(name: str | Suite, folder: Path) -> dict[str, Any]:
+def suite_run(name: str, folder: Path) -> dict[str, Any]:
     """A suite, run and summed up."""
-    return summary(evaluate(name, folder, threads=1))
+    return summary(evaluate(name, folder, threads=1, underpowered=True))
 
 
 def summary(found: Run) -> dict[str, Any]:
@@ -153,11 +132,6 @@ def suites(names: Iterable[str]) -> dict[str, Any]:
         return {name: suite_run(name, Path(folder)) for name in names}
 
 
-def smaller_suites() -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        return {name: suite_run(smaller(name), Path(folder)) for name in SMALLER}
-
-
 def digest(value: Any) -> str:
     """A short hash that forgets the last digits of floats."""
     return hashlib.sha256(json.dumps(_rounded(value), sort_keys=True).encode()).hexdigest()[:16]
@@ -179,3 +153,78 @@ def _write(path: Path, head: list[str], rows: list[list[Any]]) -> None:
         writer = csv.writer(file)
         writer.writerow(head)
         writer.writerows(rows)
+
+
+# -------------------------------------------------------------------- decisions of every task
+
+GOLDEN = Path(__file__).resolve().parent
+MEMBERS, STEPS = 4, 4
+
+# name: (arguments of state(), mean and deviation of the outcomes); another task starts as it says itself
+CASES: dict[str, tuple[dict[str, Any], float, float]] = {
+    "lead_time_inventory": ({"on_hand": 5.0}, 5.0, 2.0),
+    "delayed_exposure": ({"position": 1.0}, 0.1, 0.5),
+    "direction": ({"direction": 0.0}, 0.0, 0.5),
+    "capacity_plan": ({"online": 3}, 4.0, 2.0),
+    "intervention": ({}, 3.0, 2.0),
+    "storage": ({"level": 2.0}, 30.0, 20.0),
+}
+
+
+def outcomes(seed: int, mean: float, deviation: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(J, H) on a grid of 1/8 by whole-number arithmetic, so that no library's random numbers are in the file."""
+    state, rows = seed * 2_654_435_761 % 2**32, []
+    for _ in range(MEMBERS * STEPS):
+        state = (1_664_525 * state + 1_013_904_223) % 2**32
+        rows.append(((state >> 16) % 33 - 16) / 8.0)  # -2 .. 2
+    return mean + deviation * np.array(rows).reshape(MEMBERS, STEPS)
+
+
+def decisions() -> dict[str, Any]:
+    """Task -> instance -> policy -> what was decided; scores as hex floats, to the last bit."""
+    found: dict[str, Any] = {}
+    for seed, (name, info) in enumerate(sorted(TASKS.items())):
+        fit = info.kind().fit()
+        arguments, mean, deviation = CASES.get(name, (fit.start, fit.unit, 0.5 * fit.unit))
+        found[name] = {}
+        for number, (instance, made) in enumerate(sorted(info.kind.instances().items())):
+            trace = uc.Trace.from_members(outcomes(100 * seed + number, mean, deviation))
+            policies: dict[str, uc.Policy] = {
+                "exact": uc.Exact(depth=STEPS, risk=0.5),
+                "beam": uc.UCBeam(depth=STEPS, width=4, top_k=3, risk=0.5, order="score"),
+                "members": uc.UCBeam(depth=2, width=4, top_k=3, risk=0.5, mode="members"),
+            }
+            found[name][instance] = {
+                key: _row(uc.search(made.task(), made.state(**arguments), trace, policy, engine="python"), key)
+                for key, policy in policies.items()
+            }
+    return found
+
+
+def _row(plan: uc.Plan, key: str) -> dict[str, Any]:
+    row = {
+        "status": plan.status.name,
+        "path": list(plan.path),
+        "score": plan.score.hex() if plan.found else None,
+    }
+    # How much is searched elsewhere is a matter of the bound, not of the decision.
+    return {**row, "expansions": plan.expansions} if key == "beam" else row
+
+
+def text_of(found: dict[str, Any]) -> str:
+    """JSON with one policy to a line, so that a difference is easy to read."""
+    lines = ["{"]
+    for i, (name, instances) in enumerate(found.items()):
+        lines.append(f"  {json.dumps(name)}: {{")
+        for j, (instance, rows) in enumerate(instances.items()):
+            body = ",\n".join(f"      {json.dumps(key)}: {json.dumps(row)}" for key, row in rows.items())
+            lines.append(f"    {json.dumps(instance)}: {{\n{body}\n    }}" + ("," if j + 1 < len(instances) else ""))
+        lines.append("  }" + ("," if i + 1 < len(found) else ""))
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+if __name__ == "__main__":
+    (GOLDEN / "tasks.json").write_text(text_of(decisions()), encoding="utf-8")
+    found = {**jobs(), "suites": suites(SUITES)}
+    (GOLDEN / "runs.json").write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    print(f"wrote {GOLDEN}")
