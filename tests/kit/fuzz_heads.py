@@ -9,10 +9,13 @@ from __future__ import annotations
 import random
 from urllib.parse import quote
 
+import h11
+
 from tests.kit.fuzz_json import LONG, MARK
 
 __all__ = [
-    "Header", "assembled", "odd_form", "odd_framing", "odd_headers", "odd_method", "odd_query", "odd_target",
+    "Header", "assembled", "ends_connection", "odd_form", "odd_framing", "odd_headers", "odd_method", "odd_query",
+    "odd_target",
 ]  # fmt: skip
 
 Header = tuple[bytes, bytes]
@@ -102,6 +105,20 @@ ENCODINGS = (
 
 def assembled(method: bytes, target: bytes, headers: list[Header], body: bytes, version: bytes = b"HTTP/1.1") -> bytes:
     return b"%b %b %b\r\n%b\r\n%b" % (method, target, version, b"".join([b"%b: %b\r\n" % h for h in headers]), body)
+
+
+def ends_connection(raw: bytes) -> bool:
+    """Whether the server that the service runs on closes the connection after these bytes."""
+    conn = h11.Connection(h11.SERVER, max_incomplete_event_size=64 << 10)
+    conn.receive_data(raw)
+    try:
+        while conn.next_event() not in (h11.NEED_DATA, h11.PAUSED):
+            pass
+        conn.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
+        conn.send(h11.EndOfMessage())
+    except (h11.RemoteProtocolError, h11.LocalProtocolError):
+        return True
+    return conn.our_state is not h11.DONE
 
 
 def odd_method(rng: random.Random) -> tuple[bytes, bool]:

@@ -373,6 +373,5 @@ class Drawer:
             raw = heads.assembled(method, target, [*rest, (b"Transfer-Encoding", b"chunked")], b"")
             raw += b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
             return Sent(number, raw, method, target, role, "", False, False, about)
-        return Sent(
-            number, heads.assembled(method, target, headers, body), method, target, role, what, is_odd, ends, about
-        )
+        raw = heads.assembled(method, target, headers, body)
+        return Sent(number, raw, method, target, role, what, is_odd, ends or heads.ends_connection(raw), about)

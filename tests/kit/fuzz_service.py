@@ -38,6 +38,7 @@ WIRES = 24
 BURSTS = (1, 2, 4, 8, 16, 24)
 BURST_BYTES = 150_000
 LOOK_S, SILENCES = 5.0, 24  # between looks at who waits; so many in a row without a byte are too many
+END_AFTER = 2  # looks, after which the service is told that nothing more comes: longer than it waits for a body
 GONE = 0.003  # of bursts: nobody waits for their answers
 MOST_WRONG = 20
 
@@ -295,7 +296,7 @@ class Client:
         if not wire.said_close and (left or (not wire.ends and wire.awaited)):
             last = f" before {wire.awaited[-1].raw[:300]!r}" if wire.ends else ""
             self._blame(f"closed without a word{last}", left[0] if left else wire.awaited[0], None)
-        elif wire.came:
+        elif wire.came and not (wire.ends and wire.is_reset):
             self._blame("half an answer", wire.awaited[0] if wire.awaited else Sent(-1, b"", b"", b"", None), None)
 
     def _look_for_silence(self) -> None:
@@ -306,6 +307,9 @@ class Client:
         for key in list(self.selector.get_map().values()):
             wire: Wire = key.data
             wire.silences += 1
+            if wire.ends and not wire.is_closed and wire.silences > END_AFTER:
+                # Half a head, of which the service waits for the rest: how long is for the proxy to say.
+                wire.close()
             if wire.silences > SILENCES:
                 self._blame(f"no answer in {SILENCES * LOOK_S:.0f} s", wire.awaited[0], None)
                 self._leave(wire)

@@ -21,8 +21,9 @@ class Wire:
         self.socket.setblocking(False)
         self.awaited: deque[Sent] = deque()
         self.out, self.came = b"", bytearray()
-        self.ends = self.half_closes = False  # nothing more is sent; and the service is told so
+        self.ends = self.half_closes = self.is_closed = False  # nothing more is sent; the service is to be told; it was
         self.said_close = self.is_over = False  # the service announced its end; it came
+        self.is_reset = False  # bytes of ours were not read: what was answered may be lost
         self.silences = 0  # looks since the last byte
 
     def put(self, burst: Sequence[Sent], *, half_closes: bool) -> None:
@@ -36,13 +37,18 @@ class Wire:
         try:
             while self.out:
                 self.out = self.out[self.socket.send(self.out) :]
-            if self.ends and self.half_closes:
-                self.half_closes = False
+            if self.ends and self.half_closes and not self.is_closed:
+                self.is_closed = True
                 self.socket.shutdown(socket.SHUT_WR)
         except BlockingIOError:
             return
         except OSError:  # it closed while we were sending; what it said is read next
             self.out = b""
+
+    def close(self) -> None:
+        """Tell the service that nothing more comes."""
+        self.half_closes = True
+        self.send()
 
     def receive(self) -> None:
         try:
@@ -53,7 +59,7 @@ class Wire:
         except BlockingIOError:
             return
         except OSError:
-            self.is_over = True
+            self.is_over = self.is_reset = True
 
     def answers(self) -> Iterator[tuple[Sent, Answer]]:
         """Every answer that is whole, with what it answers."""

@@ -35,8 +35,7 @@ def test_no_request_gets_an_answer_that_is_not_declared(tmp_path: Path) -> None:
     print(found)
     assert found.wrong == [], "\n".join(found.wrong)
     assert found.sent >= REQUESTS
-    # After a request that is no HTTP the connection is closed, with what was sent behind it.
-    assert found.answered + found.gone >= 0.88 * found.sent
+    assert found.answered + found.gone >= 0.98 * found.sent
     assert found.repeats > 0
     assert found.reuses > 0
     assert (ready, code) == (True, 0)
