@@ -131,9 +131,10 @@ def render(
     every = every if _LEAST_REFRESH <= every <= _MOST_REFRESH else 0
     kept = {k: v for k, v in request.query_params.items() if k not in ("refresh", "done")}
     again = f"{request.url.path}?{urlencode(kept)}&" if kept else f"{request.url.path}?"
+    known = {} if session is None else request.app.state.service.plans_of(session.scope)
     text = _environment().get_template(template).render(
-        session=session, here=request.url.path, again=again, refresh=every,
-        done=request.query_params.get("done", ""), **values,
+        session=session, sharing=[name for name, plan in known.items() if plan.settings.shared],
+        here=request.url.path, again=again, refresh=every, done=request.query_params.get("done", ""), **values,
     )  # fmt: skip
     response = Response(text.encode("utf-8"), status, {**HEADERS, **(headers or {})}, "text/html; charset=utf-8")
     return response

@@ -97,7 +97,6 @@ def _overview(reader: AuditReader, service: Service, session: Session) -> Values
     return {
         "plans": plans, "monitors": monitors, "needs": needs[:most], "more": len(needs) - most,
         "problems": service.not_ready(), "now": now.isoformat(),
-        "sharing": {name for name, plan in service.plans.items() if plan.settings.shared},
     }  # fmt: skip
 
 
