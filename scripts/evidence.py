@@ -27,7 +27,7 @@ from ucsearch.lab.suites.evidence.ledger import LEDGER, code_sha256
 from ucsearch.lab.suites.evidence.manifest import find_evidence, read_evidence
 from ucsearch.lab.suites.gates.claims import status_rows
 from ucsearch.lab.suites.recheck.verify import verify_evidence
-from ucsearch.lab.suites.report.write import write_reports
+from ucsearch.lab.suites.report import write_reports
 from ucsearch.lab.suites.run import WHOLE, evaluate
 from ucsearch.lab.suites.stress_figure import stress_figure
 from ucsearch.lab.suites.suite import load_suite, suite_names

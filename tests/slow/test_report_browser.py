@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PHONE, DESKTOP = 390, 1280
 FIGURES = {
-    "orders40": 9 + 2 + 3, "orders200": 9 + 2 + 3, "hostile": 9 + 2 + 3 + 1, "repair": 0, "": 0,
+    "orders40": 9, "orders200": 9, "hostile": 9, "repair": 0, "": 0,
 }  # fmt: skip
 
 # Run in a page around the report, because the report itself allows no script.
@@ -112,7 +112,7 @@ def test_every_figure_is_drawn_within_the_page(
     assert found["width"] <= width
     assert found["json"] is True
     assert (found["empty"], found["outside"], found["overlaps"]) == ([], [], [])
-    assert found["scripts"] == 0
+    assert found["scripts"] == 1  # that sorts tables, known by its hash
     assert found["title"] != "owned"
 
 

@@ -138,7 +138,7 @@ def write_folder(
         "settings": {**head, "walkforward": table},
         "card": {"name": "m4", "sha256": hashes["card_sha256"]}, "protocol": protocol.as_json(),
         "data": [{"name": "m4/Daily-train.csv", "sha256": "ef" * 32, "bytes": 95765153, "status": "verified"}],
-        "splits": splits, "seeds": [1], "extra": {},
+        "splits": splits, "seeds": {"suite": 1}, "extra": {},
         "versions": {"ucsearch": "0.1.0", "python": "3.11.2", "numpy": "2.2.0", "numba": "0.61.0", "platform": "linux"},
         **more,
     }  # fmt: skip

@@ -57,7 +57,7 @@ def run_suites(
     """
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    from ucsearch.lab.suites.report.write import write_reports
+    from ucsearch.lab.suites.report import write_reports
     from ucsearch.lab.suites.run import evaluate
     from ucsearch.lab.suites.suite import load_suite
 

@@ -61,9 +61,10 @@ def intervals(
     known = [x for _, *values in rows for x in values if math.isfinite(x)]
     scale = linear([0.0, *known], _MARGIN, WIDTH - _MARGIN)
     height = _ROW * len(rows) + _AXIS
-    body = [line(scale(0.0), 0.0, scale(0.0), height - _AXIS + 4.0, "zero")]
+    body = []
     for i, (label, middle, low, high) in enumerate(rows):
         y = i * _ROW + 24.0
+        body.append(line(scale(0.0), y - 8.0, scale(0.0), y + 12.0, "zero"))  # between the labels, never through one
         tone = "main" if low > 0.0 else "bad" if high < 0.0 else "other"
         body.append(text(_MARGIN, y - 12.0, short(label, 44), "v"))
         if math.isfinite(low) and math.isfinite(high):
@@ -72,7 +73,9 @@ def intervals(
         if math.isfinite(middle):
             body.append(circle(scale(middle), y, 4.0, f"fill-{tone}", f"{label}: {middle:+.3g}{unit}"))
     for value, label in scale.ticks(4):
-        body.append(text(scale(value), height - 6.0, f"{label}{unit}", "s", "middle"))
+        half = 3.2 * len(f"{label}{unit}")
+        x = min(max(scale(value), half), WIDTH - half)
+        body.append(text(x, height - 6.0, f"{label}{unit}", "s", "middle"))
     told = "; ".join(f"{label} {_told(middle, low, high)}{unit}" for label, middle, low, high in rows)
     return figure(name, title, told, height, body, caption)
 

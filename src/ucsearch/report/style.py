@@ -76,12 +76,10 @@ svg .main-t{{fill:var(--main);font-weight:600}}svg .bad-t{{fill:var(--bad);font-
 svg path{{fill:none}}
 .grid{{stroke:var(--rule)}}.zero{{stroke:var(--soft);stroke-width:1.2}}
 .least{{stroke:var(--warn);stroke-width:1.3;stroke-dasharray:4 3}}
-.leader{{stroke:var(--other);stroke-width:.8}}.rug{{stroke:var(--soft);opacity:.55}}
+.leader{{stroke:var(--other);stroke-width:.8}}
 .bar{{stroke-width:2.2}}.thin{{stroke-width:1}}svg .main{{stroke:var(--main)}}svg .bad{{stroke:var(--bad)}}
 svg .warn{{stroke:var(--warn)}}svg .other{{stroke:var(--other)}}svg .fill-warn{{fill:var(--warn)}}
 svg .fill-main{{fill:var(--main)}}svg .fill-bad{{fill:var(--bad)}}svg .fill-other{{fill:var(--other)}}
-.hollow{{fill:var(--bg);stroke:var(--soft);stroke-width:1.3}}
-.ring{{fill:none;stroke:var(--soft);stroke-width:1.3}}
 .band{{fill:var(--main);opacity:.16}}svg .band{{fill:var(--main)}}
 .came{{fill:var(--bad);stroke:var(--bg);stroke-width:1.5}}
 .cloud{{stroke:var(--main);stroke-width:4;stroke-linecap:round;opacity:.55}}

@@ -11,30 +11,24 @@ from dataclasses import dataclass
 
 from ucsearch.report.text import esc, number
 
-__all__ = ["WIDTH", "Scale", "circle", "dots", "figure", "fit_scale", "line", "linear", "path", "text", "text_width"]
+__all__ = ["WIDTH", "Scale", "circle", "figure", "line", "linear", "path", "text"]
 
 WIDTH = 360.0
 _LARGEST = 1e300  # what is drawn to scale: the span of larger values is no number; they land on the edge
-_WIDE = 40.0  # a ratio of magnitudes beyond which a linear axis hides most values
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Values to units. `kind` is linear, log, or symlog (linear up to `knee` around zero)."""
+    """Values to units. `kind` is linear or log."""
 
     kind: str
     low: float
     high: float
     start: float  # unit of `low`
     stop: float  # unit of `high`
-    knee: float = 1.0
 
     def _bend(self, value: float) -> float:
-        if self.kind == "log":
-            return math.log10(value)
-        if self.kind == "symlog":
-            return math.copysign(math.log10(1.0 + abs(value) / self.knee), value)
-        return value
+        return math.log10(value) if self.kind == "log" else value
 
     def __call__(self, value: float) -> float:
         """The unit of a value; values outside land on the edge."""
@@ -43,24 +37,10 @@ class Scale:
         share = (self._bend(inside) - low) / (high - low) if high > low else 0.5
         return self.start + share * (self.stop - self.start)
 
-    def holds(self, value: float) -> bool:
-        return self.low <= value <= self.high
-
     def ticks(self, most: int = 5) -> list[tuple[float, str]]:
         """At most about `most` round values with their labels."""
-        if self.kind == "linear":
-            return _linear_ticks(self.low, self.high, most)
-        if self.kind == "log":
-            return _log_ticks(self.low, self.high, most)
-        powers = [p for p in range(-12, 16) if self.knee <= 10.0**p <= max(abs(self.low), abs(self.high))]
-        step = max(1, math.ceil(len(powers) * (2 if self.low < 0 else 1) / most))
-        # From the largest down, so that the end of the axis is labelled.
-        sizes = [10.0**p for p in powers[::-1][::step]]
-        values = sorted({0.0, *sizes, *(-s for s in sizes)})
-        # Zero's neighbours may come too near to be read.
-        apart = abs(self.stop - self.start) / (1.6 * most)
-        kept = [v for v in values if self.holds(v) and (v == 0.0 or abs(self(v) - self(0.0)) >= apart)]
-        return [(v, number(v)) for v in kept]
+        ticks = _log_ticks if self.kind == "log" else _linear_ticks
+        return ticks(self.low, self.high, most)
 
 
 def linear(values: Iterable[float], start: float, stop: float, pad: float = 0.06) -> Scale:
@@ -69,22 +49,6 @@ def linear(values: Iterable[float], start: float, stop: float, pad: float = 0.06
     low, high = (min(found), max(found)) if found else (0.0, 1.0)
     room = pad * (high - low) or 0.1 * abs(low) or 0.5
     return Scale("linear", low - room, high + room, start, stop)
-
-
-def fit_scale(values: Iterable[float], start: float, stop: float, *, prefer_log: bool = False) -> Scale:
-    """Linear, unless magnitudes differ too much; then logarithmic, with a linear part where zero occurs."""
-    found = sorted(v for v in values if abs(v) <= _LARGEST)
-    sizes = sorted(abs(v) for v in found if v != 0.0)
-    if not sizes:
-        return linear(found, start, stop)
-    small, large = sizes[len(sizes) // 20], sizes[-1]
-    if large / small <= (1.0 if prefer_log else _WIDE):
-        return linear(found, start, stop)
-    if found[0] > 0.0:
-        room = (found[-1] / found[0]) ** 0.06
-        return Scale("log", found[0] / room, found[-1] * room, start, stop)
-    low = 1.3 * found[0] if found[0] < 0.0 else -0.15 * small
-    return Scale("symlog", low, 1.3 * max(found[-1], small), start, stop, knee=small)
 
 
 def _linear_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
@@ -128,11 +92,6 @@ def text(x: float, y: float, content: str, css: str = "s", anchor: str = "start"
     return f'<text x="{_n(x)}" y="{_n(y)}" class="{css}"{place}>{esc(content)}</text>'
 
 
-def text_width(content: str, size: float = 11.0, bold: bool = False) -> float:
-    """An estimate that is rarely too small."""
-    return (0.66 if bold else 0.58) * size * len(content)
-
-
 def line(x1: float, y1: float, x2: float, y2: float, css: str) -> str:
     return f'<path d="M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}" class="{css}"/>'
 
@@ -145,12 +104,6 @@ def path(d: Sequence[str | float], css: str) -> str:
 def circle(x: float, y: float, r: float, css: str, tip: str = "") -> str:
     inner = f"><title>{esc(tip)}</title></circle>" if tip else "/>"
     return f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(r)}" class="{css}"{inner}'
-
-
-def dots(points: Iterable[tuple[float, float]], css: str) -> str:
-    """Many equal dots as one element; the class's round line ends make them."""
-    d = "".join(f"M{_n(x)} {_n(y)}h0" for x, y in points)
-    return f'<path d="{d}" class="{css}"/>' if d else ""
 
 
 def figure(key: str, title: str, desc: str, height: float, body: Iterable[str], caption: str = "") -> str:

@@ -253,7 +253,7 @@ def status_rows(predicates: Sequence[Predicate]) -> list[dict[str, str]]:
             "key": key_text(p["verdict"]),
             "value": value_text(p["verdict"], p["value"]),
             "interpretation": p["verdict"]["interpretation"],
-            "conclusion": conclusion(p, predicates),
+            "conclusion": conclusion(p),
         }
         for p in predicates
     ]

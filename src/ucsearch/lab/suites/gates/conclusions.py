@@ -31,13 +31,13 @@ def standing(deltas: Sequence[Mapping[str, Any]], margin: float) -> str:
     return OPEN
 
 
-def conclusion(p: Predicate, others: Sequence[Predicate] = ()) -> str:
-    """One or two sentences. `others`: the evidence beside it, to point at a suite that asks what this one does not."""
+def conclusion(p: Predicate) -> str:
+    """One or two sentences."""
     if p["value"] is not None:
         certified = p["verdict"]["class"] == "certified"
         return f"{BEATS_SAMPLERS}. {_of_value(p)}" if certified else _of_value(p)
     if p["kind"] == "walkforward":
-        return _of_gate(p, others)
+        return _of_gate(p)
     checks = p["checks"]
     if checks:
         held = sum(row["pass"] is True for row in checks)
@@ -89,7 +89,7 @@ def _of_value(p: Predicate) -> str:
     return f"{'Worth using here' if passed else 'Not shown to be worth using here'}: {text}."
 
 
-def _of_gate(p: Predicate, others: Sequence[Predicate]) -> str:
+def _of_gate(p: Predicate) -> str:
     key = p["verdict"]["key"]
     if p["verdict"]["class"] == "certified":
         head = BEATS_SAMPLERS
@@ -97,20 +97,7 @@ def _of_gate(p: Predicate, others: Sequence[Predicate]) -> str:
         head = "Stopped on validation"
     else:
         head = f"Not promoted ({key.get('bounds_positive', 0)} of {key.get('bounds', 0)} bounds above 0)"
-    same = [o for o in others if o["value"] is not None and _task(o) == _task(p)]
-    if same:
-        found = [f"`{o['suite']}`: {_against(o)}" for o in same]
-        return f"{head}. The same task against practitioners: {'; '.join(found)}."
     return f"{head}; practitioners were not asked."
-
-
-def _task(p: Predicate) -> Any:
-    return (p["settings"].get("walkforward") or {}).get("task")
-
-
-def _against(p: Predicate) -> str:
-    text = _of_value(p)
-    return text[0].lower() + text[1:].rstrip(".")
 
 
 def _is_cost(p: Predicate) -> bool:

@@ -1,7 +1,7 @@
-"""Evidence as a page for people: one self-contained HTML file per suite, and an index for several."""
+"""Pages of evidence: one HTML file per suite, and an index."""
 
 from __future__ import annotations
 
-from ucsearch.lab.suites.report.write import write_reports
+from ucsearch.lab.suites.report.pages import write_reports
 
 __all__ = ["write_reports"]
