@@ -7,10 +7,8 @@ way in: records hold one zero, and rules that use `atan2` or `copysign` would se
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -59,33 +57,6 @@ def own_rows(rows: NDArray[D], windows: Any) -> NDArray[D]:
 def every_row(rows: NDArray[D], count: int) -> NDArray[D]:
     """A row for each of `count` windows: those there are, or the shared one again and again (read-only)."""
     return np.broadcast_to(rows, (count, *rows.shape[1:]))
-
-
-@lru_cache(maxsize=256)
-def _quick(lengths: tuple[int, ...], made_of: str) -> Callable[[Any], Any]:
-    """A function without loops for states of these lengths: every single search asks. `made_of` the numbers ({})
-    where all of them are finite floats; else None."""
-    cells = [[f"x{i}_{k}" for k in range(n)] if n else [f"x{i}"] for i, n in enumerate(lengths)]
-    names = [name for own in cells for name in own]
-    row = ", ".join(f"{name} + 0.0" for name in names) + ","
-    tuples = [i for i, n in enumerate(lengths) if n]
-    lines = [
-        f"{', '.join(f'x{i}' for i in range(len(lengths)))}, = value",
-        *(f"if type(x{i}) is not tuple: return None" for i in tuples),
-        *(f"{', '.join(cells[i])}, = x{i}" for i in tuples),
-        f"good = {' and '.join(f'type({name}) is float' for name in names)}",
-        # A finite sum has finite parts; one that overflows is looked at part by part.
-        f"return {made_of.format(row)} if good and isfinite(sum(({row}))) else None",
-    ]
-    body = "".join(f"        {line}\n" for line in lines)
-    size = len(names)
-    space: dict[str, Any] = {
-        "isfinite": math.isfinite, "ndarray": np.ndarray, "shape": (1, size), "f8": np.dtype(np.float64),
-        "pack": struct.Struct(f"{size}d").pack,
-    }  # fmt: skip
-    exec(f"def quick(value):\n    try:\n{body}    except ValueError:  # of another length\n        return None", space)
-    made: Callable[[Any], Any] = space["quick"]
-    return made
 
 
 @dataclass(frozen=True)
@@ -142,16 +113,6 @@ class Layout:
             out.extend([name] if length == 0 else [f"{name}[{i}]" for i in range(length)])
         return tuple(out)
 
-    @property
-    def quick(self) -> Callable[[Any], list[float] | None]:
-        """The flat row where all is as it should be; None where something has to be looked at, or refused."""
-        return _quick(self.lengths, "[{}]")
-
-    @property
-    def quick_row(self) -> Callable[[Any], Floats | None]:
-        """The same as an array (1, n), read-only as bytes are."""
-        return _quick(self.lengths, "ndarray(shape, f8, pack({}))")
-
     def coerced(self, value: Any) -> Any:
         """What `step` returned as a state of this kind: finite floats, 0.0 for -0.0. Raises where it is something
         else."""
@@ -165,11 +126,6 @@ class Layout:
         """A flat row of finite floats, or an `InputError` naming the field at fault."""
         if len(value) != len(self.lengths):
             raise InputError(field, f"{len(value)} fields", f"{len(self.lengths)} fields {self.kind._fields}")
-        quick = self.quick(value)
-        if quick is not None:
-            if self.whole:
-                self._refuse_parts(np.array([quick]), field)
-            return quick
         row: list[float] = []
         for name, length, item in zip(self.kind._fields, self.lengths, value, strict=True):
             if type(item) is float and length == 0 and math.isfinite(item):  # as a rule

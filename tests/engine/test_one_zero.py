@@ -155,7 +155,6 @@ def test_every_way_in_takes_one_zero() -> None:
     layout = rules.layout(NEGATIVE)
     assert signs(layout.flatten(NEGATIVE, "state")) == [1.0, 1.0]
     assert signs(layout.flatten(Angle(np.float64(-0.0), (1, -0.0)), "state")) == [1.0, 1.0]
-    assert signs(layout.quick_row(NEGATIVE)[0].tolist()) == [1.0, 1.0]
     columns = Angle(np.array([-0.0, 1.0]), (np.array([1.0, -0.0]), np.array([-0.0, -0.0])))
     for given in (np.array([[-0.0, 1.0, -0.0]]), columns, Angle([-0.0], ([-0.0], [-0.0])), [NEGATIVE]):
         assert set(signs(layout.rows(given, "states").ravel().tolist())) == {1.0}

@@ -27,7 +27,6 @@ from tests.kit.templates import (
     TankParams,
 )
 from ucsearch.engine import PanelPlan
-from ucsearch.engine.arrays import Outputs, one_window
 from ucsearch.errors import InputError, TaskError
 from ucsearch.records import decision_record
 
@@ -645,15 +644,6 @@ def test_the_package_offers_what_it_says() -> None:
     assert set(uc.__all__) <= set(dir(uc))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = uc.nonsense
-
-
-def test_results_of_single_searches_lie_as_those_of_panels_and_are_made_anew() -> None:
-    make = one_window(3, 4, branches=2)
-    made, other, panel = make(), make(), Outputs.empty(1, 3, 4, True, branches=2)
-    assert [(x.shape, x.dtype) for x in made] == [(x.shape, x.dtype) for x in panel]
-    assert made._fields == panel._fields
-    assert (made.paths == -1).all()
-    assert not any(np.shares_memory(a, b) for a, b in zip(made, other, strict=True))
 
 
 def test_a_call_like_the_last_one_but_for_one_thing_is_another_call() -> None:

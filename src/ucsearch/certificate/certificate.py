@@ -16,10 +16,9 @@ from ucsearch.certificate.replay import Path, Replay
 from ucsearch.certificate.route import Route
 from ucsearch.engine.arrays import Col
 from ucsearch.engine.keeping import kept_weights
-from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plain.fixed_plan import fixed_plan_value
 from ucsearch.engine.plain.run import outcomes_of
-from ucsearch.engine.plan import Plan
+from ucsearch.engine.plan import PanelPlan, Plan
 from ucsearch.layout import own_row
 
 __all__ = [

@@ -18,7 +18,7 @@ from ucsearch.certificate.route import Route, choose
 from ucsearch.certificate.tolerance import bound_size, path_size, shares, tolerance
 from ucsearch.engine.api import search_again, search_panel
 from ucsearch.engine.arrays import Col, OutI, Outputs
-from ucsearch.engine.panel import PanelPlan
+from ucsearch.engine.plan import PanelPlan
 from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
 from ucsearch.layout import own_rows

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ucsearch.certificate.certificate import Certificate, Closed, Rival
 from ucsearch.decision.conditions import BUILT_IN
 from ucsearch.decision.gate import Reason
-from ucsearch.engine.progress import explain_progress, more_effort
+from ucsearch.engine.plan import explain_progress, more_effort
 from ucsearch.formatting import ONLY_ONE, figure
 from ucsearch.policies import MODES
 from ucsearch.task import SITE, Condition

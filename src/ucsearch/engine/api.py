@@ -2,54 +2,76 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.engine.arrays import Inputs, OutI, Outputs, one_window, read_only
+from ucsearch.engine.arrays import Inputs, OutI, Outputs
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
-from ucsearch.engine.compiled.engine import Single, ready_kernel, single
 from ucsearch.engine.compiled.engine import run as run_compiled
 from ucsearch.engine.compiled.first_use import take
 from ucsearch.engine.inputs import (
     action_grid,
     branches,
-    forecast_arrays,
     inputs_of,
     panel_states,
     panel_trace,
     params_rows,
     unstructured,
 )
-from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.run import run_shared, run_window
-from ucsearch.engine.plan import Plan
+from ucsearch.engine.plan import PanelPlan, Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
 from ucsearch.options import Engine
 from ucsearch.policies import MODES, Policy, Settings, resolve
-from ucsearch.rules.identity import Identity
 from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
 
 __all__ = ["search", "search_again", "search_panel", "thread_count"]
 
-Floats = NDArray[np.float64]
 Faults = dict[int, TaskFault]  # by window
 
-# Plain numbers: an enum compares slowly.
-_TASK_ERROR, _CLOSED, _STATUS = int(Status.TASK_ERROR), MODES["closed"], int(OutI.STATUS)
+_CLOSED = MODES["closed"]
 _LONG = 1024  # numbers that an algorithm is told besides
 _PREPARED = 64  # combinations of policy and shapes remembered for a task
+_NOWHERE = np.zeros(0, np.int64)  # no window
+
+
+class Problem(NamedTuple):
+    """What is searched, checked and laid out as arrays."""
+
+    task: Task
+    trace: Trace
+    policy: Policy
+    settings: Settings  # the policy resolved against task and trace
+    layout: Layout  # of states
+    inputs: Inputs
+
+    @property
+    def edges(self) -> int:
+        """Edge evaluations asked for, roughly."""
+        return edges_asked(self.policy, self.task, self.settings, self.inputs)
+
+    def of(self, inputs: Inputs) -> Problem:
+        """The same about these windows."""
+        return self._replace(inputs=inputs)
+
+
+class Work(NamedTuple):
+    """How the search is done; nothing here changes a plan that is found."""
+
+    engine: Engine
+    threads: int
+    keep_paths: bool = False
+    progress: Callable[[int], None] | None = None
+    stop: Callable[[], bool] | None = None
 
 
 def search(
@@ -63,34 +85,21 @@ def search(
     engine: Engine = "auto",
 ) -> Plan:
     """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`."""
-    last: _Known | None = task.__dict__.get("_kept_call") if type(task) is Task and type(trace) is Trace else None
-    row = None if last is None else last.row_as_before(task.identity, state, trace, policy, params, actions, engine)
-    if last is None or row is None:
-        known, row = _known(task, state, trace, policy, params, actions, engine)
-    else:
-        known = last
-    settings, kernel = known.settings, known.kernel
-    closed = settings.mode == _CLOSED
-    # Looked at once for each trace; and as calling the class does, which takes twice as long.
-    forecast = None if closed else trace.__dict__.get("_kept_forecast")
-    inputs = tuple.__new__(Inputs, (row, known.params, known.grid, *(forecast or forecast_arrays(trace, settings))))
-    outputs = known.outputs()
-    faults: Faults = {}
-    if closed and unstructured(trace, settings).any():
-        outputs.blank(0, Status.NO_STRUCTURE)
-    elif kernel is None:
-        run_window(task, settings, known.layout, inputs, outputs, 0, faults)
-    else:
-        try:
-            kernel.entry(kernel.iset, kernel.fset, *inputs, kernel.discounts, *outputs, 0, 1)
-        except Exception:  # a rule raised in compiled code: the plain engine says where
-            run_window(task, settings, known.layout, inputs, outputs, 0, faults)
-    plan = Plan.trusted(known.plan, task, trace, inputs, outputs)
-    if outputs.out_i.item(_STATUS) == _TASK_ERROR:
-        cause = None
-        if faults:
-            plan = dataclasses.replace(plan, fault=faults[0].detail)
-            cause = faults[0].__cause__  # the user's own traceback
+    if not isinstance(trace, Trace):
+        raise InputError("trace", type(trace).__name__, "a uc.Trace", hint="Build one with Trace.from_members(array).")
+    if trace.panel and trace.windows != 1:
+        raise InputError(
+            "trace", f"{trace.windows} windows", "one window",
+            hint="Use search_panel, or pass fields= for (members, horizon, fields) arrays.",
+        )  # fmt: skip
+    if engine == "cuda":
+        raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'", hint="A GPU is for panels.")
+    problem = _prepared(task, [state], trace, policy, params, actions)
+    outputs, used, faults = _searched(problem, Work(engine, 1, keep_paths=True))
+    said = faults[0].detail if faults else ""
+    plan = Plan(task, trace, policy, problem.settings, problem.layout, problem.inputs, outputs, 0, used, said)
+    if plan.status is Status.TASK_ERROR:
+        cause = faults[0].__cause__ if faults else None  # the user's own traceback
         raise (plan.error or TaskError("unknown fault", task=task.name)) from cause
     return plan
 
@@ -117,15 +126,8 @@ def search_panel(
     Engine "cuda" runs the compiled kernels on a GPU, where tasks that would not give the same bytes are refused; what
     is too large for it is done by the CPU. `threads` are cores, all when None.
     """
-    if not isinstance(task, Task):
-        raise InputError("task", type(task).__name__, "a uc.Task")
-    task.check_unchanged()
-    trace = panel_trace(traces)
-    layout, rows = panel_states(task, states, trace.windows)
-    grid = action_grid(task, actions, len(rows))
-    settings = _resolved(policy, task, trace, grid.shape[1])
-    inputs = inputs_of(rows, params_rows(task, params, len(rows)), grid, trace, settings)
-    return _searched(task, trace, policy, settings, layout, inputs, threads, engine, keep_paths, progress, stop)
+    problem = _prepared(task, states, panel_trace(traces), policy, params, actions)
+    return _panel(problem, Work(engine, thread_count(threads), keep_paths, progress, stop))
 
 
 def search_again(
@@ -136,7 +138,22 @@ def search_again(
     task, trace, given = plan.task, plan.trace, plan.inputs
     settings = _resolved(policy, task, trace, given.actions.shape[1])
     inputs = inputs_of(given.states, given.params, given.actions, trace, settings)
-    return _searched(task, trace, policy, settings, plan.layout, inputs, threads, engine, keep_paths, None, stop)
+    problem = Problem(task, trace, policy, settings, plan.layout, inputs)
+    return _panel(problem, Work(engine, thread_count(threads), keep_paths, None, stop))
+
+
+# -------------------------------------------------------------------- preparation
+
+
+def _prepared(task: Task, states: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None) -> Problem:
+    if not isinstance(task, Task):
+        raise InputError("task", type(task).__name__, "a uc.Task")
+    task.check_unchanged()
+    layout, rows = panel_states(task, states, trace.windows)
+    grid = action_grid(task, actions, len(rows))
+    settings = _resolved(policy, task, trace, grid.shape[1])
+    inputs = inputs_of(rows, params_rows(task, params, len(rows)), grid, trace, settings)
+    return Problem(task, trace, policy, settings, layout, inputs)
 
 
 def _resolved(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
@@ -153,61 +170,95 @@ def _resolved(policy: Policy, task: Task, trace: Trace, actions: int) -> Setting
     return found[1]
 
 
-def _searched(
-    task: Task, trace: Trace, policy: Policy, settings: Settings, layout: Layout, inputs: Inputs, threads: int | None,
-    engine: Engine, keep_paths: bool, progress: Callable[[int], None] | None, stop: Callable[[], bool] | None,
-) -> PanelPlan:  # fmt: skip
-    count = thread_count(threads)
-    asked = (policy, task, settings)
-    on_device = engine == "cuda"
-    kernel = (
-        None
-        if on_device
-        else choose_kernel(
-            task, layout, settings, engine, edges_asked(*asked, inputs), inputs=_with_structure(inputs, trace, settings)
-        )
-    )
-    windows = inputs.windows
-    outputs = Outputs.empty(windows, inputs.actions.shape[1], settings.depth, keep_paths, branches(settings))
-    bare = np.resize(unstructured(trace, settings), windows)
+def thread_count(threads: int | None) -> int:
+    if threads is None:
+        return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
+        raise InputError("threads", repr(threads), "a whole number from 1 to 1024")
+    return threads
+
+
+# -------------------------------------------------------------------- the work
+
+
+def _panel(problem: Problem, work: Work) -> PanelPlan:
+    outputs, used, faults = _searched(problem, work)
+    return PanelPlan(*problem, outputs, used, {w: fault.detail for w, fault in faults.items()})
+
+
+def _searched(problem: Problem, work: Work) -> tuple[Outputs, str, Faults]:
+    """What an engine wrote, which one it was, and what task functions raised."""
+    task, trace, settings, inputs = problem.task, problem.trace, problem.settings, problem.inputs
+    outputs = Outputs.empty(
+        inputs.windows, inputs.actions.shape[1], settings.depth, work.keep_paths, branches(settings)
+    )  # fmt: skip
     faults: Faults = {}
+    bare = np.flatnonzero(unstructured(trace, settings, inputs.windows)) if settings.mode == _CLOSED else _NOWHERE
+    used = "cuda" if work.engine == "cuda" else "python"
+    if bare.size == inputs.windows:
+        pass
+    elif work.engine == "cuda":
+        _on_device(problem, work, outputs, faults)
+    else:
+        structured = take(inputs, np.setdiff1d(np.arange(inputs.windows), bare)) if bare.size else inputs
+        kernel = choose_kernel(task, problem.layout, settings, work.engine, problem.edges, inputs=structured)
+        used = _on_cpu(problem, work, kernel, outputs, faults)
+    for w in bare.tolist():
+        outputs.blank(w, Status.NO_STRUCTURE)
+    return outputs, used, faults
+
+
+def _on_cpu(problem: Problem, work: Work, kernel: Any, outputs: Outputs, faults: Faults) -> str:
+    """All windows by the kernel, or by the plain engine where it is None; returns which one it was."""
+    task, settings, layout, inputs, stop = problem.task, problem.settings, problem.layout, problem.inputs, work.stop
+    windows, done = inputs.windows, 0
 
     def plainly(w: int) -> None:
         run_window(task, settings, layout, inputs, outputs, w, faults, stop)
 
-    if bare.all():
-        pass
-    elif kernel is None and not on_device and run_shared(task, settings, layout, inputs, outputs, stop):
-        if progress is not None:
-            progress(windows)
-    elif on_device:
-        from ucsearch.engine.cuda.engine import Way, run_on_device, take
+    if kernel is None and run_shared(task, settings, layout, inputs, outputs, stop):
+        done = windows
+        if work.progress is not None:
+            work.progress(windows)
+    while kernel is None and done < windows:
+        plainly(done)
+        done += 1
+        if work.progress is not None:
+            work.progress(1)
+        if work.engine == "auto" and settings.algorithm == "closed" and stop is None:
+            # How many states repeat is known once some windows are done. A time budget is not spent on compiling.
+            ahead = int(outputs.out_i[:done, OutI.EXPANSIONS].mean() * (windows - done))
+            if ahead >= WORTH_COMPILING:
+                kernel = choose_kernel(task, layout, settings, work.engine, ahead, inputs=inputs)
+    if kernel is None:
+        return "python"
+    faults.clear()
+    progress = _beyond(done, work.progress)
+    run_compiled(kernel, settings, inputs.repeated(), outputs, plainly, work.threads, progress, stop)
+    return "compiled"
 
-        left = run_on_device(task, layout, settings, inputs.repeated(), outputs, Way(count, progress, stop))
-        if left.size:
-            rest = take(inputs.repeated(), left)
-            kernel = choose_kernel(task, layout, settings, "auto", edges_asked(*asked, rest), inputs=rest)
-            _rest(task, settings, layout, rest, outputs, left, kernel, count, faults, stop)
-    else:
-        done = 0
-        while kernel is None and done < windows:
-            plainly(done)
-            done += 1
-            if progress is not None:
-                progress(1)
-            if engine == "auto" and settings.algorithm == "closed" and stop is None:
-                # How many states repeat is known once some windows are done. A time budget is not spent on compiling.
-                ahead = int(outputs.out_i[:done, OutI.EXPANSIONS].mean() * (windows - done))
-                if ahead >= WORTH_COMPILING:
-                    kernel = choose_kernel(task, layout, settings, engine, ahead, inputs=inputs)
-        if kernel is not None:
-            faults.clear()
-            run_compiled(kernel, settings, inputs.repeated(), outputs, plainly, count, _beyond(done, progress), stop)
-    for w in np.flatnonzero(bare).tolist():
-        outputs.blank(w, Status.NO_STRUCTURE)
-    chosen = "cuda" if on_device else "python" if kernel is None else "compiled"
-    said = {w: fault.detail for w, fault in faults.items()}
-    return PanelPlan(task, trace, policy, settings, layout, inputs, outputs, chosen, said)
+
+def _on_device(problem: Problem, work: Work, outputs: Outputs, faults: Faults) -> None:
+    """All windows on a GPU, and those that it leaves by the CPU."""
+    from ucsearch.engine.cuda.engine import Way, run_on_device
+
+    whole = problem.inputs.repeated()
+    way = Way(work.threads, work.progress, work.stop)
+    left = run_on_device(problem.task, problem.layout, problem.settings, whole, outputs, way)
+    if not left.size:
+        return
+    rest = problem.of(take(whole, left))
+    kernel = choose_kernel(
+        problem.task, problem.layout, problem.settings, "auto", rest.edges, inputs=rest.inputs
+    )  # fmt: skip
+    own = Outputs.empty(len(left), outputs.flags.shape[1], problem.settings.depth, outputs.paths.shape[0] > 0)
+    found: Faults = {}
+    _on_cpu(rest, Work("compiled", work.threads, stop=work.stop), kernel, own, found)
+    pairs: list[tuple[NDArray[Any], NDArray[Any]]] = list(zip(outputs, own, strict=True))
+    for all_windows, part in pairs:
+        if part.shape[0]:
+            all_windows[left] = part
+    faults.update({int(left[w]): fault for w, fault in found.items()})
 
 
 def _beyond(done: int, progress: Callable[[int], None] | None) -> Callable[[int], None] | None:
@@ -225,156 +276,3 @@ def _beyond(done: int, progress: Callable[[int], None] | None) -> Callable[[int]
             progress(more)
 
     return tell
-
-
-def _rest(
-    task: Task,
-    settings: Settings,
-    layout: Layout,
-    inputs: Inputs,
-    outputs: Outputs,
-    windows: NDArray[np.int64],
-    kernel: Any,
-    threads: int,
-    faults: Faults,
-    stop: Callable[[], bool] | None,
-) -> None:
-    """The windows that a GPU left, given as a panel of their own, by the CPU and into their places."""
-    own = Outputs.empty(len(windows), outputs.flags.shape[1], settings.depth, outputs.paths.shape[0] > 0)
-    found: Faults = {}
-
-    def plainly(w: int) -> None:
-        run_window(task, settings, layout, inputs, own, w, found, stop)
-
-    if kernel is not None:
-        run_compiled(kernel, settings, inputs, own, plainly, threads, None, stop)
-    else:
-        for w in range(len(windows)):
-            plainly(w)
-    pairs: list[tuple[Any, Any]] = list(zip(outputs, own, strict=True))
-    for whole, part in pairs:
-        if part.shape[0]:
-            whole[windows] = part
-    faults.update({int(windows[w]): fault for w, fault in found.items()})
-
-
-# -------------------------------------------------------------------- preparation
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Known:
-    """What calls with the same task, policy and shapes share; kept on the task and let go with it."""
-
-    policy: Policy
-    shapes: str  # of the trace
-    engine: str
-    layout: Layout
-    row: Callable[[Any], Floats | None]  # of a state, where nothing has to be looked at
-    settings: Settings
-    params: Floats
-    grid: Floats
-    edges: int  # of one call
-    outputs: Callable[[], Outputs]  # made anew for each call
-    total: int = 0  # evaluated by the plain engine so far
-    kernel: Single | None = None  # None: the plain engine
-    plan: dict[str, Any] = field(default_factory=dict)  # what their results have in common
-
-    def run_by(self, kernel: Any, total: int = 0) -> _Known:
-        ready = None if kernel is None else single(kernel, self.settings)
-        common = {"policy": self.policy, "settings": self.settings, "layout": self.layout, "window": 0, "fault": ""}
-        common["engine"] = "python" if kernel is None else "compiled"
-        return dataclasses.replace(self, kernel=ready, total=total, plan=common)
-
-    def row_as_before(
-        self, identity: Identity, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None,
-        engine: Engine,
-    ) -> Floats | None:  # fmt: skip
-        """A state's flat row, where this call is like the last one and the rules are still those of `identity`."""
-        if (
-            self.policy is policy and self.engine is engine and self.shapes is trace.__dict__.get("_kept_shapes")
-            and self.layout.kind is type(state) and params is None and actions is None
-            and not identity.changed()
-        ):  # fmt: skip
-            return self.row(state)
-        return None
-
-
-def _known(
-    task: Task, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
-) -> tuple[_Known, Floats]:
-    """And the state as a flat row."""
-    if not isinstance(task, Task):
-        raise InputError("task", type(task).__name__, "a uc.Task")
-    task.check_unchanged()
-    if not isinstance(trace, Trace):
-        raise InputError("trace", type(trace).__name__, "a uc.Trace", hint="Build one with Trace.from_members(array).")
-    if params is not None or actions is not None or getattr(policy, "mode", "") == "closed":
-        return _prepare(task, state, trace, policy, params, actions, engine)
-    calls: dict[Any, _Known] = task.__dict__.setdefault("_kept_calls", {})
-    key = (id(policy), _shapes(trace), type(state), str(engine))
-    known = calls.get(key)
-    row = None if known is None or known.policy is not policy else known.row(state)
-    if known is not None and row is not None and known.kernel is None and engine == "auto":
-        # A kernel may have been loaded since, or the plain engine may have worked long enough to be worth one.
-        kernel, total = ready_kernel(task, known.layout, known.settings), known.total + known.edges
-        if kernel is None and total >= WORTH_COMPILING:
-            kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, known.total)
-            total = 0
-        if kernel is None:
-            calls[key] = known = known.run_by(None, total)
-        else:
-            row = None  # prepared anew, with the kernel
-    if known is None or row is None:
-        known, row = _prepare(task, state, trace, policy, params, actions, engine)
-        if len(calls) >= _PREPARED:
-            calls.clear()
-        calls[key] = known
-    if known.kernel is not None:
-        task.__dict__["_kept_call"] = known
-    return known, row
-
-
-def _with_structure(inputs: Inputs, trace: Trace, settings: Settings) -> Inputs:
-    """The windows that a closed search can look at; in other modes all."""
-    bare = np.resize(unstructured(trace, settings), inputs.windows)
-    return take(inputs, np.flatnonzero(~bare)) if bare.any() else inputs
-
-
-def _shapes(trace: Trace) -> str:
-    """What a search prepares itself by, in words of which there is one each; looked at once for each trace."""
-    found: str | None = trace.__dict__.get("_kept_shapes")
-    if found is None:
-        found = sys.intern(repr((trace.members.shape, trace.mean.shape, trace.q.shape, trace.panel)))
-        trace.__dict__["_kept_shapes"] = found
-    return found
-
-
-def _prepare(
-    task: Task, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
-) -> tuple[_Known, Floats]:
-    if trace.panel and trace.windows != 1:
-        raise InputError(
-            "trace", f"{trace.windows} windows", "one window",
-            hint="Use search_panel, or pass fields= for (members, horizon, fields) arrays.",
-        )  # fmt: skip
-    layout = task.layout(state)
-    grid = action_grid(task, actions, 1)
-    settings = resolve(policy, task, trace, grid.shape[1])
-    row = read_only(np.array([layout.flatten(state, "state")]))
-    inputs = inputs_of(row, params_rows(task, params, 1), grid, trace, settings)
-    edges = edges_asked(policy, task, settings, inputs)
-    structured = _with_structure(inputs, trace, settings)
-    kernel = choose_kernel(task, layout, settings, engine, edges, inputs=structured)
-    known = _Known(
-        policy, _shapes(trace), engine, layout, layout.quick_row, settings, inputs.params, inputs.actions, edges,
-        one_window(grid.shape[1], settings.depth, branches(settings)),
-    )  # fmt: skip
-    return known.run_by(kernel), row
-
-
-def thread_count(threads: int | None) -> int:
-    if threads is None:
-        return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
-        raise InputError("threads", repr(threads), "a whole number from 1 to 1024")
-    return threads

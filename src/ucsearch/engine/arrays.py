@@ -15,14 +15,13 @@ what follows the first action put forward when every outcome is low, and when ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Col", "FSet", "ISet", "Inputs", "OutF", "OutI", "Outputs", "one_window", "read_only"]
+__all__ = ["Col", "FSet", "ISet", "Inputs", "OutF", "OutI", "Outputs", "read_only"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -152,18 +151,3 @@ class Outputs(NamedTuple):
         self.flags[w], self.path[w] = 0, -1
         if self.paths.shape[0]:
             self.paths[w] = -1
-
-
-def one_window(actions: int, depth: int, branches: int = 0) -> Callable[[], Outputs]:
-    """`Outputs.empty` for single searches, one after another: what is the same for all of them is done once."""
-    empty, new = np.empty, tuple.__new__
-    ints, floats, flags, table, path = (1, OUT_I), (1, OUT_F), (1, actions), (1, actions, TABLE), (1, depth)
-    no_paths = np.full((1, actions + branches, depth), -1, _I4)  # copied faster than filled
-
-    def made() -> Outputs:
-        arrays = (
-            empty(ints, _I8), empty(floats), empty(flags, _U1), empty(table), empty(path, _I4), no_paths.copy(),
-        )  # fmt: skip
-        return new(Outputs, arrays)
-
-    return made

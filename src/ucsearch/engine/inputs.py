@@ -50,13 +50,13 @@ def branches(settings: Settings) -> int:
     return _BRANCHES if settings.mode == _CLOSED else 0
 
 
-def unstructured(trace: Trace, settings: Settings) -> NDArray[np.bool_]:
+def unstructured(trace: Trace, settings: Settings, windows: int) -> NDArray[np.bool_]:
     """(W,) closed mode without a law, or with a tree in which nothing is learned after step 0."""
     if settings.mode != MODES["closed"]:
-        return np.zeros(trace.windows, bool)
+        return np.zeros(windows, bool)
     if not trace.has_law:
-        return np.ones(trace.windows, bool)
-    return np.asarray((settings.depth > 1) & (trace.laws.learns >= settings.depth))
+        return np.ones(windows, bool)
+    return np.resize((settings.depth > 1) & (trace.laws.learns >= settings.depth), windows)
 
 
 def action_grid(task: Task, actions: ArrayLike | None, windows: int) -> Floats:

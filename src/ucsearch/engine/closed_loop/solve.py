@@ -95,7 +95,7 @@ def solve(
     layout, rows = panel_states(task, states, 1)
     grid, own = action_grid(task, actions, 1), params_rows(task, params, 1)
     settings = resolve(policy, task, law, grid.shape[1])
-    if unstructured(law, settings).any():
+    if unstructured(law, settings, law.windows).any():
         raise InputError("law", "a tree in which nothing is learned after the first step", "another law")
     return SolvedPolicy(task, law, settings, layout, inputs_of(rows, own, grid, law, settings), run)
 

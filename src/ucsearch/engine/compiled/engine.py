@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +27,7 @@ from ucsearch.rules.dialect import Refused, explain
 from ucsearch.rules.source import Unreadable
 from ucsearch.task import Task
 
-__all__ = ["Single", "find_kernel", "held", "name_of", "on_disk", "ready_kernel", "run", "single"]
+__all__ = ["find_kernel", "held", "name_of", "on_disk", "ready_kernel", "run"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -260,21 +259,3 @@ def run(
         for count in pool.map(one, ranges):
             if progress is not None:
                 progress(count)
-
-
-@dataclass(frozen=True, slots=True)
-class Single:
-    """A kernel as searches of one window call it, each time with other states and traces of the same shapes."""
-
-    entry: Callable[..., Any]
-    iset: Ints
-    fset: Floats
-    discounts: Floats
-
-
-def single(kernel: Kernel, settings: Settings) -> Single:
-    """Behind a dispatcher is the one function that it was compiled to; asking for the types of two dozen arguments
-    again takes as long as handing them over. What `Inputs` and `Outputs` hold has one type each."""
-    made = list(getattr(kernel, "overloads", {}).values())
-    entry = getattr(made[0], "entry_point", None) if len(made) == 1 else None
-    return Single(entry or kernel, *_pack(settings))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ucsearch.engine.panel import PanelPlan
+from ucsearch.engine.plan import PanelPlan
 from ucsearch.errors import InputError
 
 __all__ = ["ExposureMatch", "match_exposure", "mean_exposure"]

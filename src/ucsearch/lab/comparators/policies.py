@@ -11,8 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
-from ucsearch.engine.panel import PanelPlan
-from ucsearch.engine.plan import Plan
+from ucsearch.engine.plan import PanelPlan, Plan
 from ucsearch.errors import BudgetError, InputError
 from ucsearch.lab.comparators.plain import myopic, sampling
 from ucsearch.lab.comparators.streams import check_seed, signed

@@ -11,8 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.panel import PanelPlan
-from ucsearch.engine.plan import Plan
+from ucsearch.engine.plan import PanelPlan, Plan
 from ucsearch.errors import InputError
 from ucsearch.lab.comparators.streams import contents_of_rows, signed
 from ucsearch.trace import Trace

@@ -20,7 +20,7 @@ from ucsearch.decision.decision import DecisionPanel
 from ucsearch.decision.gate import Gate
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.arrays import Col, OutI
-from ucsearch.engine.panel import PanelPlan
+from ucsearch.engine.plan import PanelPlan
 from ucsearch.lab.suites.kinds.mechanism.paths import Plans
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
 from ucsearch.options import Proof, Run

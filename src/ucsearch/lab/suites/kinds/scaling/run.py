@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ucsearch.engine.api import search_panel
-from ucsearch.engine.panel import PanelPlan
+from ucsearch.engine.plan import PanelPlan
 from ucsearch.engine.status import Status
 from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Job
