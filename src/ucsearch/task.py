@@ -435,6 +435,13 @@ class Task(Generic[State, Params]):
         """Floats per outcome."""
         return 1 if self.outcome is None else len(self.outcome._fields)
 
+    def outcomes_of(self, rows: Sequence[Sequence[float]]) -> list[Any]:
+        """(n, F) numbers as outcomes that the rules take."""
+        if self.outcome is None:
+            return [row[0] for row in rows]
+        width = len(self.outcome._fields)
+        return [self.outcome(*(row if len(row) == width else [*row] * width)) for row in rows]
+
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Every user function by role, in a fixed order."""
         roles = ("feasible", "step", "reward", "fallback", "terminal", "prepare", "bound", "invariant", "allowed_end")

@@ -133,7 +133,7 @@ def test_a_false_share_is_found() -> None:
 
 def test_a_prepared_kernel_counts_the_same_members() -> None:
     """Weights, windows without a path, parameters by window; and a stranger's rules are asked plainly."""
-    from ucsearch.engine.keeping import kept_weights, prepare
+    from ucsearch.certificate.replay import kept_weights, prepare
     from ucsearch.tasks import LeadTimeInventory
 
     shop = LeadTimeInventory(order_sizes=(0.0, 20.0, 40.0), lead_time=1, capacity=70.0, ramp=30.0)

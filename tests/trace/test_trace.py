@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES, Clock
 from ucsearch.errors import InputError
-from ucsearch.trace.files import _unpacks_to, content_hash
+from ucsearch.trace.files import _unpacks_to
 from ucsearch.trace.members import interpolate, levels, normal_points, normal_quantile, weighted_mean
+from ucsearch.trace.trace import content_hash
 
 NAN, INF = float("nan"), float("inf")
 CLOCK = TEMPLATES["clock"].task

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from ucsearch.certificate.claims import Claims
 from ucsearch.certificate.proofs import Evidence
-from ucsearch.certificate.replay import Path, Replay
+from ucsearch.certificate.replay import Path, Replay, kept_weights
 from ucsearch.certificate.route import Route
 from ucsearch.engine.arrays import Col
-from ucsearch.engine.keeping import kept_weights
 from ucsearch.engine.plain.fixed_plan import fixed_plan_value
-from ucsearch.engine.plain.run import outcomes_of
 from ucsearch.engine.plan import PanelPlan, Plan
 from ucsearch.layout import own_row
 
@@ -305,7 +303,7 @@ class CertifiedPanel:
     def _weight_kept(self, w: int) -> float:
         plan, start = self.plan, self.plan.start(w)
         actions = [start.actions[i] for i in self.paths[w, self.released[w]].tolist()]
-        members = [outcomes_of(plan.task, rows) for rows in own_row(plan.inputs.members, w).tolist()]
+        members = [plan.task.outcomes_of(rows) for rows in own_row(plan.inputs.members, w).tolist()]
         path = Path(start.state, actions, (), start.params)
         return Replay(plan.task, plan.layout).weight(path, members, own_row(plan.inputs.weights, w).tolist())
 

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from ucsearch.certificate.certificate import CertifiedPanel
 from ucsearch.certificate.replay import Path, Replay
 from ucsearch.engine.plain.faults import TaskFault
-from ucsearch.engine.plain.run import outcomes_of
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Fault
 from ucsearch.formatting import action_figure
@@ -86,7 +85,7 @@ class _Paths:
         return [self._outcomes(members[j]) for j in (heaviest, drawn)]
 
     def _outcomes(self, rows: Floats) -> list[Any]:
-        return outcomes_of(self.plan.task, rows[: self.plan.settings.depth].tolist())
+        return self.plan.task.outcomes_of(rows[: self.plan.settings.depth].tolist())
 
 
 def _path_doubt(certified: CertifiedPanel, w: int) -> str:

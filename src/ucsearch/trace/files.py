@@ -1,12 +1,11 @@
-"""The hash of a trace's content; a trace in a file, whole or not at all, refused when its content does not match."""
+"""A trace in a file: whole or not at all, refused when its content does not match."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +19,10 @@ from ucsearch.trace.members import ARRAYS, freeze, freeze_nodes
 if TYPE_CHECKING:
     from ucsearch.trace.trace import Trace
 
-__all__ = ["content_hash", "load_trace", "save_trace"]
+__all__ = ["load_trace", "save_trace"]
 
 _MOST = 1 << 30  # bytes that any file may unpack to
 _TIMES = 100  # its own size, which a larger one may unpack to
-
-
-def content_hash(meta: dict[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
-    """SHA-256 of words and arrays, in their order."""
-    digest = hashlib.sha256(b"ucsearch.trace.v1\0")
-    digest.update(json.dumps(meta, sort_keys=True, separators=(",", ":")).encode())
-    for array in arrays:
-        digest.update(f"\0{','.join(map(str, array.shape))}\0".encode())
-        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
-    return digest.hexdigest()
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:

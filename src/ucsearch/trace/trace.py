@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -14,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.layout import as_finite, own_row, own_rows
-from ucsearch.trace.files import content_hash, load_trace, save_trace
+from ucsearch.trace.files import load_trace, save_trace
 from ucsearch.trace.law import RATIO_STEPS, Declared, Law, Laws, check_declared, law_arrays, law_of, variance_ratio
 from ucsearch.trace.members import (
     ARRAYS,
@@ -523,3 +525,13 @@ def _common(traces: tuple[Trace, ...], name: str) -> Any:
         return None
     (times,) = found
     return times[0] if len(times) == 1 else list(times)
+
+
+def content_hash(meta: dict[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
+    """SHA-256 of words and arrays, in their order."""
+    digest = hashlib.sha256(b"ucsearch.trace.v1\0")
+    digest.update(json.dumps(meta, sort_keys=True, separators=(",", ":")).encode())
+    for array in arrays:
+        digest.update(f"\0{','.join(map(str, array.shape))}\0".encode())
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return digest.hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ucsearch.layout import Layout, own_row
 from ucsearch.policies import Settings
 from ucsearch.task import Task
 
-__all__ = ["make_window", "outcomes_of", "run_shared", "run_window"]
+__all__ = ["make_window", "run_shared", "run_window"]
 
 _TEMPLATES = "ucsearch.engine.compiled.templates"
 _KERNELS = "ucsearch.engine.kernels"
@@ -52,8 +51,8 @@ def make_window(
         layout=layout,
         params=None if params_layout is None else params_layout.build(row.tolist()),
         actions=[task.action_of(a) for a in own_row(inputs.actions, w).tolist()],
-        mean=outcomes_of(task, own_row(inputs.mean, w).tolist()),
-        members=[outcomes_of(task, m) for m in own_row(inputs.members, w).tolist()],
+        mean=task.outcomes_of(own_row(inputs.mean, w).tolist()),
+        members=[task.outcomes_of(m) for m in own_row(inputs.members, w).tolist()],
         weights=own_row(inputs.weights, w).tolist(),
         q=own_row(inputs.q, w).tolist(),
         u=own_row(inputs.u, w).tolist(),
@@ -61,14 +60,6 @@ def make_window(
         member_array=own_row(inputs.members, w),
         stop=stop,
     )
-
-
-def outcomes_of(task: Task, rows: list[list[float]]) -> list[Any]:
-    """(n, F) numbers as outcomes that rules take."""
-    if task.outcome is None:
-        return [r[0] for r in rows]
-    width = len(task.outcome._fields)
-    return [task.outcome(*(r if len(r) == width else r * width)) for r in rows]
 
 
 def run_window(

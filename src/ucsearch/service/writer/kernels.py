@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ucsearch.engine.keeping import prepare
+from ucsearch.certificate.replay import prepare
 from ucsearch.errors import InputError, UCSearchError, UncompilableWarning
 from ucsearch.layout import Layout
 from ucsearch.planner.decide.in_memory import rows_work
