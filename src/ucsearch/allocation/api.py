@@ -73,9 +73,9 @@ class Share:
 
     series: str
     outcome: Outcome
-    action: float | None
+    action: Any  # a number or a tuple; None for nothing
     label: str
-    alone: float | None  # what it would have done without the limits
+    alone: Any  # what it would have done without the limits
     alone_label: str
     reason: Reason
     pass_kind: str  # "allocated" where the allocation decided, "" else
@@ -147,7 +147,7 @@ class Allocation:
             loss, uses, binding, price,
         )  # fmt: skip
 
-    def _instead(self, case: Case) -> tuple[Outcome, float | None, Reason]:
+    def _instead(self, case: Case) -> tuple[Outcome, Any, Reason]:
         if self._fallbacks_fit and case.fallback is not None:
             return Outcome.FALLBACK, case.fallback, self.reason
         return Outcome.HOLD, None, self.reason
@@ -300,7 +300,7 @@ def allocate_cases(cases: Sequence[Case], shared: Shared | Sequence[Shared], ter
 
 
 def retold_allocation(
-    cases: Sequence[Case], limits: Sequence[Shared], chosen: Mapping[str, float | None], prices: tuple[Floats, ...],
+    cases: Sequence[Case], limits: Sequence[Shared], chosen: Mapping[str, Any], prices: tuple[Floats, ...],
     terms: Terms, *, passed: bool, served: bool, reason: Reason, record_id: str,
 ) -> Allocation:  # fmt: skip
     """An allocation that was made before, from the actions `chosen` by series and the `prices` of every limit."""

@@ -16,6 +16,7 @@ from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.plan import Plan
 from ucsearch.errors import InputError
+from ucsearch.formatting import action_figure
 from ucsearch.layout import Layout, own_row
 from ucsearch.policies import MODES, Settings
 
@@ -43,25 +44,25 @@ class Case:
     task: Any
     state: Any
     params: Any
-    actions: tuple[float, ...]  # (m,) NaN where unavailable
+    actions: tuple[Any, ...]  # (m,) numbers or tuples, NaN where unavailable
     lower: Floats  # (m,) value of the best path found, NaN where none is known
     upper: Floats  # (m,) no path is worth more; NaN outside the action set
     proved: bool  # every action of the set has such a bound
     basis: tuple[Any, ...]  # mode, spread, risk, kind of law: alike for all, or scores cannot be added up
     outcome: Outcome
-    action: float | None  # what it would do alone
-    fallback: float | None  # None where the task's fallback is not allowed
+    action: Any  # what it would do alone, None for nothing
+    fallback: Any  # None where the task's fallback is not allowed
     record: str = ""  # id of the decision's record
     size: float = 0.0  # the most that was added up for one of its values, in absolute terms
     eps: float = LEAST  # share of it that may be rounding
     source: Source | None = None  # what was searched, where limits of later steps need it
 
-    def label(self, action: float | None) -> str:
+    def label(self, action: Any) -> str:
         """An action as the task calls it."""
         if action is None:
             return "nothing"
         place = self.actions.index(action) if action in self.actions else -1
-        return str(self.task.label(place, action)) if place >= 0 else f"{action:g}"
+        return str(self.task.label(place, action)) if place >= 0 else action_figure(action)
 
 
 def cases_of(panel: DecisionPanel, series: Sequence[str]) -> list[Case]:
@@ -92,8 +93,8 @@ def cases_of(panel: DecisionPanel, series: Sequence[str]) -> list[Case]:
                 proved=bool(proved[w]),
                 basis=basis,
                 outcome=Outcome(str(panel.outcome[w])),
-                action=None if math.isnan(panel.action[w]) else float(panel.action[w]),
-                fallback=float(panel.fallback[w]) if panel.fallback_feasible[w] else None,
+                action=None if math.isnan(panel.action[w]) else task.action_of(float(panel.action[w])),
+                fallback=task.action_of(float(panel.fallback[w])) if panel.fallback_feasible[w] else None,
                 record=panel.records[w] if panel.records else "",
                 size=float(size[w]),
                 eps=float(e.share[w]),
@@ -173,7 +174,7 @@ def use_table(cases: Sequence[Case], shared: Shared) -> Floats:
             function = known[function]
         times = shared.factor(case.series)
         for a, action in enumerate(case.actions):
-            if math.isnan(action):
+            if action != action:
                 continue
             try:
                 amount = float(function(case.state, action, case.params)) * times

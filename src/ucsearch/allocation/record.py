@@ -23,8 +23,9 @@ from ucsearch.records.arrays import blob_id, blob_ref, blob_shape, encode_array
 from ucsearch.records.canonical import decode_number, encode_number, seal, seal_bytes
 from ucsearch.records.entries import Request, Row, Sealed, blob_refs
 from ucsearch.records.log import AuditLog
-from ucsearch.records.overrides import built_in_task, recorded_inputs
+from ucsearch.records.overrides import built_in_task, recorded_action, recorded_inputs
 from ucsearch.records.reader import AuditReader
+from ucsearch.records.record import as_value
 from ucsearch.task import Task
 
 __all__ = [
@@ -73,7 +74,7 @@ def recorded_allocation(reader: AuditReader, row: Row, task_of: TaskOf, group: s
         cases.append(recorded_case(own, reader, task_of(own.record)))
     limits = [_told(s, [(i, m["series"]) for i, m in members]) for s in shared]
     prices = tuple(np.array([_number(x) for x in p], np.float64) for p in record["prices"])
-    chosen = {m["series"]: None if m["action"] is None else float(decode_number(m["action"])) for _, m in members}
+    chosen = {m["series"]: recorded_action(m["action"]) for _, m in members}
     terms, claim = record["terms"], record["claim"]
     return retold_allocation(
         cases, limits, chosen, prices, Terms(
@@ -127,8 +128,8 @@ def recorded_case(row: Row, log: AuditReader, task: Task | None = None) -> Case:
             law_kind(s["mode"], record["inputs"]["trace"]["meta"]["coupling"]),
         ),
         outcome=Outcome(outcome["outcome"]),
-        action=None if outcome["action"] is None else float(decode_number(outcome["action"])),
-        fallback=float(decode_number(outcome["fallback_action"])) if outcome["fallback_feasible"] else None,
+        action=recorded_action(outcome["action"]),
+        fallback=recorded_action(outcome["fallback_action"]) if outcome["fallback_feasible"] else None,
         record=row.id,
         size=max((x for x in sizes if not math.isnan(x)), default=0.0),
         eps=share(s["reach"], averaged),
@@ -177,7 +178,7 @@ def _content(
             raise RecordError(f"series {case.series!r}: the decision {case.record!r} is not entry {row.seq} of the log")
         member = {
             "series": case.series, "decision": row.id, "entry": row.seq, "digest": row.digest,
-            "outcome": own.outcome.value, "action": _value(own.action),
+            "outcome": own.outcome.value, "action": as_value(own.action),
         }  # fmt: skip
         if traces is not None:  # what its law is made of, so that an exported entry can be verified by itself
             trace = traces[i]

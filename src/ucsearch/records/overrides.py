@@ -29,6 +29,7 @@ __all__ = [
     "built_in_task",
     "judge",
     "read_action",
+    "recorded_action",
     "recorded_inputs",
 ]
 
@@ -214,7 +215,7 @@ def recorded_inputs(record: Mapping[str, Any], task: Task) -> RecordedInputs:
         state = build_recorded(task.state, inputs, "state")
         layout = task.params_layout
         params = None if layout is None else build_recorded(layout.kind, inputs, "params", layout.whole)
-        actions = tuple(map(_recorded, recorded["actions"]))
+        actions = tuple(map(recorded_action, recorded["actions"]))
         labels = tuple(str(text) for text in recorded["labels"])
     except KeyError as error:
         raise RecordError(f"the {record['kind']} keeps no {error.args[0]}, so the rules cannot be asked") from error
@@ -225,7 +226,7 @@ def recorded_inputs(record: Mapping[str, Any], task: Task) -> RecordedInputs:
     return RecordedInputs(state, params, actions, labels)
 
 
-def _recorded(action: Any) -> Any:
+def recorded_action(action: Any) -> Any:
     """A number, a tuple of them, or None."""
     if isinstance(action, list):
         return tuple(float(decode_number(x)) for x in action)
