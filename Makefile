@@ -61,12 +61,14 @@ $(OTHER)/.stamp: requirements/dev.txt pyproject.toml
 	$(call make-env,$(OTHER),$(PY_BIN))
 	$(call install,$(OTHER),requirements/dev.txt)
 
-# The browser is the system's; axe-core comes from npm, and its test is left out with a word where npm is not there.
+# The browser is the system's; axe-core and pyright come from npm, and their tests are left out with a word where npm is not there.
 $(FULL)/.stamp: requirements/full.txt pyproject.toml
 	$(call make-env,$(FULL),$(PYTHON))
 	$(call install,$(FULL),requirements/full.txt)
 	@mkdir -p $(FULL)/axe && cd $(FULL)/axe && { npm pack --silent axe-core@4 && tar xzf axe-core-*.tgz; } || \
 		echo "axe-core could not be had from npm; its test will be left out." >&2
+	@mkdir -p $(FULL)/pyright && cd $(FULL)/pyright && { npm pack --silent pyright@1 && tar xzf pyright-*.tgz; } || \
+		echo "pyright could not be had from npm; its test will be left out." >&2
 
 # Networks: learned comparators, trained backbones, other libraries' forecasters. Not hash-locked: the CPU build of torch
 # is found where it can be had, and differs by machine.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -86,31 +88,50 @@ def checked(path: Path, text: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+TASKS = HEAD + "\n".join([*FINE, *WRONG]) + "\n"
+CALLS = [
+    "uc.decide(task, Tank(1.0), [[1.0]], uc.Exact(depth=1))",
+    "uc.decide(task, Other(1.0), [[1.0]], uc.Exact(depth=1))",
+    "uc.decide(task, Tank(1.0), [[1.0]], uc.Exact(depth=1), params=Other(1.0))",
+    "uc.search(task, Other(1.0), uc.Trace.from_members([[1.0]]), uc.Exact(depth=1))",
+    "uc.solve(task, uc.Trace.from_members([[1.0]]), states=Tank(1.0)).action(Other(1.0))",
+]
+USES = f"{HEAD}import ucsearch as uc\ntask = {RIGHT}\n" + "\n".join(CALLS) + "\n"
+FIRST = HEAD.count("\n") + 1  # line of the first task
+WRONG_TASKS = [FIRST + len(FINE) + n for n in range(len(WRONG))]
+WRONG_USES = [FIRST + 2 + n for n in range(1, len(CALLS))]
+PYRIGHT = Path(sys.prefix) / "pyright" / "package" / "index.js"  # `make test-slow` fetches it from npm, where it can
+
+
 def test_a_wrong_state_or_signature_is_found(tmp_path: Path) -> None:
-    body = HEAD + "\n".join([*FINE, *WRONG]) + "\n"
-    first = HEAD.count("\n") + 1
-    found = checked(tmp_path / "tasks.py", body)
+    found = checked(tmp_path / "tasks.py", TASKS)
     errors = {int(line.split(":")[1]): line for line in reversed(found) if ": error:" in line}
-    assert sorted(errors) == [first + len(FINE) + n for n in range(len(WRONG))], found
-    for n, part in enumerate(WRONG.values()):
-        assert part in errors[first + len(FINE) + n]
+    assert sorted(errors) == WRONG_TASKS, found
+    for line, part in zip(WRONG_TASKS, WRONG.values(), strict=True):
+        assert part in errors[line]
 
 
 @pytest.mark.slow
 def test_a_state_of_another_task_is_found_where_it_is_used(tmp_path: Path) -> None:
-    calls = [
-        "uc.decide(task, Tank(1.0), [[1.0]], uc.Exact(depth=1))",
-        "uc.decide(task, Other(1.0), [[1.0]], uc.Exact(depth=1))",
-        "uc.decide(task, Tank(1.0), [[1.0]], uc.Exact(depth=1), params=Other(1.0))",
-        "uc.search(task, Other(1.0), uc.Trace.from_members([[1.0]]), uc.Exact(depth=1))",
-        "uc.solve(task, uc.Trace.from_members([[1.0]]), states=Tank(1.0)).action(Other(1.0))",
-    ]
-    body = f"{HEAD}import ucsearch as uc\ntask = {RIGHT}\n" + "\n".join(calls) + "\n"
-    first = HEAD.count("\n") + 3
-    found = checked(tmp_path / "uses.py", body)
-    assert sorted({int(line.split(":")[1]) for line in found if ": error:" in line}) == [
-        first + n for n in (1, 2, 3, 4)
-    ]
+    found = checked(tmp_path / "uses.py", USES)
+    assert sorted({int(line.split(":")[1]) for line in found if ": error:" in line}) == WRONG_USES
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PYRIGHT.exists() or shutil.which("node") is None, reason="needs node and pyright")
+def test_pyright_finds_the_same(tmp_path: Path) -> None:
+    for name, text in (("tasks.py", TASKS), ("uses.py", USES)):
+        (tmp_path / name).write_text(text)
+    options = {"extraPaths": [str(ROOT / "src")], "include": ["*.py"], "pythonVersion": "3.11"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(options))
+    done = subprocess.run(
+        ["node", str(PYRIGHT), "--outputjson", "--pythonpath", sys.executable, "."], capture_output=True, text=True,
+        cwd=tmp_path, check=False,
+    )  # fmt: skip
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    for name, wrong in (("tasks.py", WRONG_TASKS), ("uses.py", WRONG_USES)):
+        lines = {d["range"]["start"]["line"] + 1 for d in found if d["file"].endswith(name)}
+        assert sorted(lines) == wrong, found
 
 
 def test_the_signature_for_type_checkers_is_the_one_that_runs() -> None:
