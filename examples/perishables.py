@@ -20,6 +20,11 @@ import ucsearch as uc
 ORDER, SHORTAGE, WASTE, HOLDING, DISCOUNT = 3.0, 5.0, 7.0, 1.0, 0.99
 MOST = 18  # units of demand; more than that comes in one of 80,000 periods
 STEPS = 8  # orders do not change with more
+# Figure 3: rows from 8 units with two periods to live down to 0, columns from 0 units with one period to 8.
+PRINTED = {
+    "lifo": "000000000 000000000 000000000 000000000 111111111 222222222 333333333 333333333 333333333",
+    "fifo": "100000000 110000000 211000000 221100000 322111100 332211111 433322222 443333333 444444444",
+}
 
 
 class Shelf(NamedTuple):
@@ -75,7 +80,12 @@ def orders(issue: Literal["fifo", "lifo"]) -> list[list[int]]:
 
 
 if __name__ == "__main__":
-    for issue in ("lifo", "fifo"):
+    equal = 0
+    for issue, figure in PRINTED.items():
+        ours = orders(issue)[::-1]  # type: ignore[arg-type]
+        printed = [[int(digit) for digit in row] for row in figure.split()]
         print(f"{issue.upper()}: order by units of two periods to live (rows 8 to 0) and of one (columns 0 to 8)")
-        for row in reversed(orders(issue)):  # type: ignore[arg-type]
-            print("  " + " ".join(map(str, row)))
+        for row, other in zip(ours, printed, strict=True):
+            equal += sum(a == b for a, b in zip(row, other, strict=True))
+            print(f"  {' '.join(map(str, row))}   printed {' '.join(map(str, other))}")
+    print(f"{equal} of 162 orders are those printed")
