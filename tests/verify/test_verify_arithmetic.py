@@ -16,8 +16,9 @@ import pytest
 from ucsearch.certificate import proofs
 from ucsearch.certificate.claims import Claims, derive
 from ucsearch.certificate.proofs import _PATH, Evidence, Suffixes, _route, _select, _with_suffixes
-from ucsearch.certificate.route import choose
+from ucsearch.certificate.route import Retained, choose
 from ucsearch.engine.arrays import Col, OutI
+from ucsearch.policies import ConstrainedBeam
 from ucsearch.verify.allocation_later import amount_used
 from ucsearch.verify.decision.claims import _Decision
 from ucsearch.verify.decision.excused import _nothing_found
@@ -150,12 +151,11 @@ def test_every_route_is_read_alike(mode: int) -> None:
     reward0 = np.where(e.actions, e.reward_lower, np.nan)
     known = ~np.isnan(reward0).all(axis=1)
     baseline = np.where(known, np.argmax(np.where(np.isnan(reward0), -np.inf, reward0), axis=1), -1)
-    route = choose(
-        retained=e.actions & ~np.isnan(e.lower), score=e.lower, reward=e.lower_reward, uncertainty=e.lower_uncertainty,
-        step_score=steps if mode != 2 else np.full_like(steps, np.nan), selected=e.selected, baseline=baseline,
-        risk=risk, near_equal=near_equal, band=band, utility_budget=budget,
-        size=e.lower_size, eps=e.share,
-    )  # fmt: skip
+    policy = ConstrainedBeam(depth=2, width=M, risk=risk, near_equal=near_equal, band=band, utility_budget=budget)
+    first_steps = steps if mode != 2 else np.full_like(steps, np.nan)
+    retained = e.actions & ~np.isnan(e.lower)
+    paths = Retained(retained, e.lower, e.lower_reward, e.lower_uncertainty, first_steps, e.lower_size, e.share)
+    route = choose(paths, e.selected, baseline, policy)
     claims = derive(e._replace(selected=route.released), 0.0)
     options = dict(
         policy="ConstrainedBeam", mode=mode, risk=risk, near_equal=near_equal, band=band, utility_budget=budget

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.certificate.route import Route, choose
+from ucsearch.certificate.route import Retained, Route, choose
 from ucsearch.certificate.tolerance import bound_size, path_size, shares, tolerance
 from ucsearch.engine.api import search_again, search_panel
 from ucsearch.engine.arrays import Col, OutI, Outputs
@@ -369,18 +369,8 @@ def _route(plan: PanelPlan, policy: ConstrainedBeam, evidence: Evidence, reward_
     steps = table[:, :, Col.STEP_REWARD] - policy.risk * table[:, :, Col.STEP_UNCERTAINTY]
     if policy.mode == "members":
         steps = np.full_like(steps, np.nan)
-    return choose(
-        retained=evidence.actions & ~np.isnan(evidence.lower),
-        score=evidence.lower,
-        reward=evidence.lower_reward,
-        uncertainty=evidence.lower_uncertainty,
-        step_score=steps,
-        selected=evidence.selected,
-        baseline=reward_only.outputs.out_i[:, OutI.FIRST],
-        risk=policy.risk,
-        near_equal=policy.near_equal,
-        band=policy.band,
-        utility_budget=policy.utility_budget,
-        size=evidence.lower_size,
-        eps=evidence.share,
-    )
+    e = evidence
+    paths = Retained(
+        e.actions & ~np.isnan(e.lower), e.lower, e.lower_reward, e.lower_uncertainty, steps, e.lower_size, e.share
+    )  # fmt: skip
+    return choose(paths, e.selected, reward_only.outputs.out_i[:, OutI.FIRST], policy)

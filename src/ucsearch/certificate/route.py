@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.certificate.tolerance import tolerance
+from ucsearch.policies import ConstrainedBeam
 
-__all__ = ["Route", "choose"]
+__all__ = ["Retained", "Route", "choose"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -31,40 +32,40 @@ class Route(NamedTuple):
     tau: Floats  # (W,) of the released action's score and a0's; NaN when the route did not decide
 
 
-def choose(
-    retained: Bools,  # (W, m) first actions of retained paths
-    score: Floats,  # (W, m) Qr
-    reward: Floats,  # (W, m) R of that path
-    uncertainty: Floats,  # (W, m) U
-    step_score: Floats,  # (W, m) g of the first step; NaN in members mode, where it is left out
-    selected: Ints,  # (W,) argmax Qr
-    baseline: Ints,  # (W,) a0
-    risk: float,
-    near_equal: float,
-    band: float,
-    utility_budget: float,
-    size: Floats,  # (W, m) of the retained paths
-    eps: Floats,  # (W,) of the tolerance
-) -> Route:
-    """Candidates are near-equal in score with a positive margin; within the band the least reward given up wins."""
+class Retained(NamedTuple):
+    """Paths that the search retained, by their first action."""
+
+    known: Bools  # (W, m) first actions of retained paths
+    score: Floats  # (W, m) Qr
+    reward: Floats  # (W, m) R of that path
+    uncertainty: Floats  # (W, m) U
+    step_score: Floats  # (W, m) g of the first step; NaN in members mode, where it is left out
+    size: Floats  # (W, m) of the tolerance, as the next
+    eps: Floats  # (W,)
+
+
+def choose(paths: Retained, selected: Ints, baseline: Ints, policy: ConstrainedBeam) -> Route:
+    """Candidates are near-equal in score with a positive margin; within the band the least reward given up wins.
+    `selected` (W,) is argmax Qr, `baseline` (W,) is a0."""
+    retained, score, reward, uncertainty, step_score, size, eps = paths
     rows = np.arange(selected.size)
     known = (selected >= 0) & (baseline >= 0) & retained[rows, np.maximum(baseline, 0)]
     a0 = np.maximum(baseline, 0)
     rival = retained & (np.arange(score.shape[1])[None] != a0[:, None]) & known[:, None]
     gain = score - score[rows, a0][:, None]
-    relief = risk * (uncertainty[rows, a0][:, None] - uncertainty)
+    relief = policy.risk * (uncertainty[rows, a0][:, None] - uncertainty)
     cost = np.maximum(0.0, reward[rows, a0][:, None] - reward)
-    margin = np.minimum(np.minimum(gain, relief), utility_budget - cost)
+    margin = np.minimum(np.minimum(gain, relief), policy.utility_budget - cost)
     plan = gain - (step_score - step_score[rows, a0][:, None])
     margin = np.where(np.isnan(plan), margin, np.minimum(margin, plan))
     best = np.max(np.where(retained, score, -np.inf), axis=1, initial=-np.inf)
     best_size = np.max(np.where(retained & (score == best[:, None]), size, 0.0), axis=1, initial=0.0)
-    near = best[:, None] - score <= near_equal + tolerance(eps[:, None], best_size[:, None], size)
+    near = best[:, None] - score <= policy.near_equal + tolerance(eps[:, None], best_size[:, None], size)
     tau = tolerance(eps[:, None], size[rows, a0][:, None], size)
     candidate = rival & near & (margin > tau)
     routed = candidate.any(axis=1)
     top = np.max(np.where(candidate, margin, -np.inf), axis=1, initial=-np.inf)
-    finalist = candidate & (margin >= (top - band)[:, None])
+    finalist = candidate & (margin >= (top - policy.band)[:, None])
     released = np.array(selected)
     for w in np.flatnonzero(routed):
         options = np.flatnonzero(finalist[w])
