@@ -239,15 +239,15 @@ def test_the_reward_only_path_is_retained_unless_a_better_one_was_found() -> Non
 
 @pytest.mark.parametrize("mode", ["mean", "members"])
 def test_a_step_s_score_is_its_reward_less_its_risk(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, Any] = {}
-    monkeypatch.setattr(proofs, "choose", lambda **given: seen.update(given))
+    seen: list[Retained] = []
+    monkeypatch.setattr(proofs, "choose", lambda paths, *_: seen.append(paths))
     table = np.zeros((1, 2, max(Col) + 1))
     table[0, :, Col.STEP_REWARD], table[0, :, Col.STEP_UNCERTAINTY] = (5.0, 7.0), (2.0, 8.0)
     outputs = SimpleNamespace(table=table, out_i=np.zeros((1, len(OutI) + 8), int))
     plan = SimpleNamespace(outputs=outputs, settings=SimpleNamespace(reach=1))
     policy = SimpleNamespace(risk=0.5, mode=mode, near_equal=0.0, band=0.0, utility_budget=0.0)
     _route(plan, policy, make_evidence(np.random.default_rng(1), True), plan)  # type: ignore[arg-type]
-    assert np.array_equal(seen["step_score"][0], [4.0, 3.0] if mode == "mean" else [np.nan] * 2, equal_nan=True)
+    assert np.array_equal(seen[0].step_score[0], [4.0, 3.0] if mode == "mean" else [np.nan] * 2, equal_nan=True)
 
 
 def test_figures_of_the_monitor_are_close() -> None:
