@@ -19,7 +19,7 @@ trap 'rm -rf "$tools"' EXIT
 "$PYTHON" -m venv "$tools/venv"
 "$tools/venv/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$UV_VERSION"
 
-EXTRAS=(--extra io --extra data --extra gym --extra lp --extra sign --extra service --extra postgres)
+EXTRAS=(--extra io --extra data --extra excel --extra gym --extra lp --extra sign --extra service --extra postgres)
 
 compile() { # compile OUTPUT INPUT...
     local output="$1"

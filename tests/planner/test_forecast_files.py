@@ -260,7 +260,7 @@ def test_unknown_columns_are_reported_and_can_be_silenced(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
-        (["Artikel", "step", "member_1"], "a column 'series' \\(columns.series\\)"),
+        (["Posten", "step", "member_1"], "a column 'series' \\(columns.series\\)"),
         (["series", "member_1"], "a column 'step' or 'date'"),
         (["series", "step", "x"], "one kind of forecast: member_1, member_2, ...; sample and value; mean and std"),
         (["series", "step", "member_1", "mean", "std"], "saw members and mean, expected one kind of forecast"),

@@ -220,7 +220,7 @@ def test_cells_without_a_number_are_gaps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Sales of May\nseries;date;demand\nA;2024-05-20;1\n", "Line 1 has one column: take away what stands above"),
+        ("Sales of May\nof one shop\n", "It has one column: take away what stands above"),
         ("A,2024-05-20,1\nA,2024-05-21,2\n", "Line 1 holds data: put a line with column names above it"),
     ],
 )
@@ -493,25 +493,27 @@ def test_two_columns_that_could_be_the_series_are_not_chosen_between(tmp_path: P
 
 
 def test_names_nobody_told_us_are_asked_for_as_they_stand_in_a_settings_file(tmp_path: Path) -> None:
-    path = text_file(tmp_path, LONG.format(series="Artikel", date="date", demand="Menge"))
-    with pytest.raises(InputError, match=r'under .columns.: series = "Artikel", demand = "Menge"'):
+    path = text_file(tmp_path, LONG.format(series="Posten", date="date", demand="Kisten"))
+    with pytest.raises(InputError, match=r'under .columns.: series = "Posten", demand = "Kisten"'):
         read_sales(path, settings_with("day"))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Artikel;Datum;Menge\n00123;20.05.2024;3,5\nKäse;20.05.2024;1\n",
-         'under [columns]: series = "Artikel", date = "Datum", demand = "Menge".'),
+        ("Posten;Tag;Kisten\n00123;20.05.2024;3,5\nKäse;20.05.2024;1\nKäse;21.05.2024;2\n",
+         'under [columns]: series = "Posten", demand = "Kisten".'),
         ("series,date,load\nA,2024-01-01,3\nA,2024-01-02,4\n", 'under [columns]: demand = "load".'),
-        ("artnr,jour,prix,qte\n17,01/02/2024,2.5,3\n17,02/02/2024,2.6,4\n",
-         'under [columns]; perhaps series = "artnr", date = "jour", demand = "qte".'),
-        ("month,A,B\n2024-01-01,3,4\n2024-02-01,5,6\n", 'under [columns]: date = "month".'),
-        ("series,on_hand,lead_time\nA,3,1\nB,4,2\n", "No column holds dates; a history has a row for each date."),
+        ("code,jour,prix,colis\n17,13/02/2024,2.5,3\n17,14/02/2024,2.6,4\n",
+         'under [columns]: series = "code"; demand is one of "prix", "colis".'),
+        ("Posten;Filiale;demand\nA;x;3\nA;y;4\n", "No column holds dates; a history has a row for each date."),
+        ("series,on_hand,lead_time\nA,3,1\nB,4,2\n", "Each series has one row: this looks like a file of states"),
+        ("series,date,on_hand,lead_time\nA,2024-05-20,3,1\nB,2024-05-20,4,2\n", "looks like a file of states"),
+        ("item,week,sold\nA,202401,3\nA,202402,1\n", "'week' holds 202401, which is no date: write a month as 2024-05"),
+        ("item,year,month,sold\nA,2024,1,3\nA,2024,2,3\n", "Put 'year' and 'month' together in one column of dates"),
         ("series,date,model,member_1,member_2\nA,2024-01-01,x,3,4\nA,2024-01-02,x,3,4\n",
          "This looks like a file of forecasts; files.sales is what was sold."),
         ("step,load\n1,3\n2,4\n", 'under [columns]: demand = "load".'),
-        ("series;Tag;demand\nA;20.05.2024;3,5\nA;21.05.2024;1\n", 'under [columns]: date = "Tag".'),
     ],
 )  # fmt: skip
 def test_what_a_column_holds_says_what_it_may_be_called(tmp_path: Path, text: str, said: str) -> None:
@@ -521,7 +523,7 @@ def test_what_a_column_holds_says_what_it_may_be_called(tmp_path: Path, text: st
 
 def test_a_second_row_of_a_day_and_a_change_of_the_clock_say_what_to_do(tmp_path: Path) -> None:
     twice = text_file(tmp_path, "series,date,demand\nA,2024-01-01,3\nA,2024-01-01,4\n")
-    assert "one row for each date: add up or drop the others" in str(
+    assert "one row for each date (columns.add_up = true adds them up)" in str(
         read_sales(twice, settings_with("day")).problems[0]
     )
     hours = "series,date,demand\n" + "".join(f"A,{t},3\n" for t in ("2024-03-31T00:00", "2024-03-31T01:00", "{}"))

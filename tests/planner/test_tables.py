@@ -188,7 +188,7 @@ def test_what_is_no_text_is_named_for_what_it_is(tmp_path: Path) -> None:
         (b"PAR1rest", "saw a Parquet file, expected a text; call it .parquet"),
         ("a,b\n1,2\n".encode("utf-16-le"), "line 1: saw a NUL character, expected a text in UTF-8"),
         (b"a,b\n1,2\nx\0,3\n", "line 3: saw a NUL character"),
-        (b"a;;b;;c\n1;;2;;3\n", "two columns have no name; expected column names in line 1"),
+        (b"<!DOCTYPE html><html><table>", "saw a web page or XML, expected a table; open it in your spreadsheet"),
     ):
         (tmp_path / "t.csv").write_bytes(content)
         with pytest.raises(DataError, match=re.escape(said)):

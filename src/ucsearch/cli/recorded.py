@@ -219,6 +219,7 @@ def monitor(
     import dataclasses
 
     from ucsearch.monitor import Settings as Watch
+    from ucsearch.planner.files.table import Style
     from ucsearch.planner.monitor.job import run_watch, settings_in
     from ucsearch.planner.monitor.words import watch_text, write_watch, write_watch_page
 
@@ -236,7 +237,9 @@ def monitor(
         report = run_watch(named, outcomes, settings=watched, period=found.period, plan=plan)
         typer.echo(watch_text(report))
         if out is not None:
-            typer.echo(f"{write_watch(report, out)} rows written to {out}")
+            typer.echo(
+                f"{write_watch(report, out, Style.like([outcomes], found.columns.decimal))} rows written to {out}"
+            )
         if page is not None:
             write_watch_page(report, page)
             typer.echo(f"page in {page}")

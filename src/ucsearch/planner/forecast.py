@@ -23,7 +23,7 @@ from ucsearch.forecast.recalibrate import Archive
 from ucsearch.planner.files.archive import Past, write_archive
 from ucsearch.planner.files.calendar import day_text, later
 from ucsearch.planner.files.sales import Data, History, Sales, read_sales
-from ucsearch.planner.files.table import Problem, check_writable, refuse_overwriting, write_table
+from ucsearch.planner.files.table import Problem, Style, check_writable, refuse_overwriting, write_table
 from ucsearch.planner.history import Newest, Preparation, prepare, season_of, why_unusable
 from ucsearch.planner.settings import Settings, forecaster_classes
 
@@ -86,6 +86,12 @@ def plan_forecast(
     how = prepare(settings, season=season or season_of(settings, sales), horizon=horizon, seed=seed)
     refused = why_unusable(sales, settings, how.season, how.horizon)
     problems = [*sales.problems, *(Problem(sales.file, "", "", name, text) for name, text in refused.items())]
+    if sales.uneven:
+        text = (
+            f"saw {sales.uneven}, and no one period between all dates: rows are counted as periods, and forecasts have "
+        )
+        text += "steps. If dates are missing, say period and columns.gaps: --set period=day --set columns.gaps=zero"
+        problems.append(Problem(sales.file, "", "", "", text, refuses=False))
     found = tuple(h for h in sales.histories if h.series not in refused)
     if not found:
         raise DataError("\n".join([f"{sales.file}: no series can be forecast", *map(str, problems[:20])]))
@@ -170,7 +176,7 @@ def _times(history: History, places: NDArray[np.int64], period: str) -> Any:
 
 
 def _write(out: Path, made: Sequence[_Made], plan: Plan, issued: str) -> None:
-    dated = made[0].history.first is not None
+    dated = made[0].history.first is not None and not plan.sales.uneven
     size = min(one.forecast.members.shape[0] for one in made)
     head: dict[str, type] = {"series": str, "date" if dated else "step": str if dated else int, "model": str}
     head |= ({"cutoff": str} if dated else {}) | ({"issued": str} if issued else {})
@@ -190,4 +196,6 @@ def _write(out: Path, made: Sequence[_Made], plan: Plan, issued: str) -> None:
                 row += [issued] if issued else []
                 yield [*row, *one.forecast.members[:size, i].T.ravel().tolist()]
 
-    write_table(out, head, rows)
+    file = plan.sales.file
+    style = Style.of(file, plan.settings.columns.decimal) if file else Style()
+    write_table(out, head, rows, style=style)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ucsearch.planner.backtest.achieved import Achieved, achieved
 from ucsearch.planner.files.calendar import one_period
-from ucsearch.planner.files.table import Problem, write_table
+from ucsearch.planner.files.table import Problem, Style, write_table
 from ucsearch.planner.settings import Settings
 from ucsearch.replay.statistics import LEAST, RESAMPLES, Bounds, Interval, bootstrap_key, bounds, scale_free_delta
 from ucsearch.replay.tune import Chosen
@@ -337,7 +337,9 @@ class BacktestResult:
                     yield [series, policy, *(figures.get(n) for n in names)]
 
         columns = {"series": str, "policy": str, **dict.fromkeys(names, float)}
-        return write_table(path, columns, rows, for_people=True)
+        s = self.settings
+        style = Style.like([s.path("states"), s.path("sales")], s.columns.decimal)
+        return write_table(path, columns, rows, for_people=True, style=style)
 
 
 def _cell(value: float, key: str, unit: str) -> str:

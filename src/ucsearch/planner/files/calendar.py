@@ -17,6 +17,7 @@ __all__ = [
     "later",
     "on_grid",
     "one_period",
+    "period_start",
 ]
 
 PERIODS = ("15min", "30min", "hour", "day", "weekday", "week", "month")
@@ -82,6 +83,20 @@ def is_regular(time: Any, period: str) -> NDArray[np.bool_]:
         days = time.astype("datetime64[D]")
         return np.asarray((np.busday_count(days[:-1], days[1:]) == 1) & np.is_busday(days[1:]))
     return np.ones(gaps.size, bool)
+
+
+def period_start(time: Any, period: str) -> Any:
+    """(n,) datetime64[s]: the first moment of the period that each time lies in; a week begins on its Monday."""
+    if period == "month":
+        return time.astype("datetime64[M]").astype("datetime64[s]")
+    if period == "week":
+        days = time.astype("datetime64[D]")
+        return (days - (days.astype(np.int64) - 4) % 7).astype("datetime64[s]")  # 1970-01-05 was a Monday
+    if period in ("day", "weekday"):
+        return time.astype("datetime64[D]").astype("datetime64[s]")
+    step = _STEPS[period].astype("timedelta64[s]").astype(np.int64)
+    start = (time.astype(np.int64) // step * step).astype("datetime64[s]")
+    return np.where(np.isnat(time), time, start)
 
 
 def infer_period(time: Any) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol
@@ -18,7 +19,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from ucsearch.errors import InputError
-from ucsearch.planner.files.numbers import DateOrder, parse_dates
+from ucsearch.planner.files.numbers import DateOrder, parse_dates, sniff_order
 from ucsearch.planner.files.table import Block, Problem, Table
 from ucsearch.planner.settings import Columns, Settings
 
@@ -29,6 +30,7 @@ __all__ = [
     "column_hint",
     "forecast_hint",
     "forecast_layout",
+    "history_names",
     "like",
     "near",
     "sales_layout",
@@ -40,12 +42,20 @@ Kind = Literal["members", "sample", "mean", "quantiles"]
 
 # Other people's names, used where ours is not in the file and the settings do not name another.
 _USUAL = {"series": ("unique_id",), "date": ("ds",), "demand": ("y",), "sample": ("sample_id",)}
-# Used likewise, but only where one of them stands alone.
+# Used likewise, but only where one of them stands alone; compared without case, units, spaces and marks.
 _SAID = {
-    "series": ("item", "item_id", "sku", "product", "product_id", "article", "material"),
-    "date": ("timestamp", "datetime"),
-    "demand": ("sales", "sold", "quantity", "qty", "units_sold", "unit_sales"),
+    "series": """item itemid itemno itemnumber itemcode itemname sku skuid skucode product productid productno
+        productcode productname article articleid articleno articlenumber articlecode material materialno materialnumber
+        materialcode part partno partnumber artikel artikelnr artikelnummer artikelbezeichnung artnr materialnummer
+        produkt produktnr produktnummer produit codeproduit codearticle refproduit articulo codigo producto
+        codigoproducto articolo codicearticolo prodotto artigo produto codigoproduto vare varenr varenummer tuote""",
+    "date": """timestamp datetime postingdate datum buchungsdatum buchdat belegdatum verkaufsdatum fecha dataora""",
+    "demand": """sales salesqty salesquantity sold quantity qty quantitysold qtysold unitssold unitsales soldunits menge
+        absatz absatzmenge verkauf verkaufsmenge verkauftemenge nachfrage bedarf ventes quantite quantitevendue qte
+        cantidad ventas unidadesvendidas quantita vendite venduto quantidade vendas aantal verkoop antal""",
 }
+_SAID_WORDS = {key: frozenset(text.split()) for key, text in _SAID.items()}
+_CALENDAR = ("year", "month", "week", "period", "quarter", "jahr", "monat", "woche", "kw", "quartal", "annee", "mois")
 _PREFIXES = ("member", "sample_", "sample", "path_", "path")
 # Spellings that are too far for `near`.
 _MEANT = {"std": ("stdev", "stddev", "std_dev", "sd", "sigma"), "mean": ("average", "avg", "mu", "forecast")}
@@ -105,7 +115,59 @@ def usual_names(table: Table, names: Columns) -> Columns:
 
 
 def _said(ours: str, columns: Sequence[str]) -> list[str]:
-    return [x for x in columns if x.lower() in _SAID.get(ours, ())]
+    return [x for x in columns if _word(x) in _SAID_WORDS.get(ours, ())]
+
+
+def _word(name: str) -> str:
+    """A column's name without case, accents, marks and the unit in brackets: "Qty. sold (pcs)" is "qtysold"."""
+    plain = unicodedata.normalize("NFKD", re.sub(r"[(\[].*?[)\]]", "", name).lower())
+    return "".join(c for c in plain if c.isalnum())
+
+
+def history_names(table: Table, names: Columns) -> Columns:
+    """`usual_names` of a sales file, whose one column of dates needs no name; and how dates with slashes are meant,
+    where the column itself tells."""
+    used = usual_names(table, names)
+    if used.date not in table.columns and used.step not in table.columns and not _is_data(table.columns):
+        dated = _dated_columns(table, used)
+        if len(dated) == 1:
+            used = used.model_copy(update={"date": dated[0]})
+    if used.dates == "auto" and used.date in table.columns:
+        used = used.model_copy(update={"dates": _order_of(table, used.date)})
+    return used
+
+
+def _dated_columns(table: Table, names: Columns) -> list[str]:
+    """Columns that hold nothing but dates, as far as the first rows tell."""
+    taken = {names.series, names.demand, names.cutoff, names.issued, names.variable, *names.ignore, *names.known}
+    free = [c for c in table.columns if c not in taken]
+    block = next(table.blocks(free), None) if free else None
+    if block is None:
+        return []
+    head = block.part(0, _ROWS)
+    found = []
+    for column in free:
+        texts = [x for x in head.texts(column) if x]
+        if not texts or all(x.isdecimal() for x in texts):
+            continue
+        order = _order_in(texts) if names.dates == "auto" else names.dates
+        if not np.isnat(parse_dates(texts, "dmy" if order == "auto" else order, wall_clock=True)).any():
+            found.append(column)
+    return found
+
+
+def _order_in(texts: Sequence[str]) -> DateOrder:
+    return sniff_order(x.partition(" ")[0] for x in texts)
+
+
+def _order_of(table: Table, column: str) -> DateOrder:
+    """How the dates with slashes of a column are meant, from its first rows, or else from all."""
+    order: DateOrder = "auto"
+    for block in table.blocks([column]):
+        texts = block.texts(column)
+        if "/" not in "".join(texts[:_ROWS]) or (order := _order_in(texts)) != "auto":
+            break
+    return order
 
 
 def near(name: str, ours: Iterable[str]) -> str | None:
@@ -441,42 +503,52 @@ class _Held(NamedTuple):
 def column_hint(table: Table, names: Columns) -> str:
     """`Say what yours are called, under [columns]: ...`, as far as it can be told; else "" ."""
     if len(table.columns) == 1:
-        return "Line 1 has one column: take away what stands above the header, or separate by , ; tab or |."
+        return "It has one column: take away what stands above the header, or separate by , ; tab or |."
     if table.unit == "line" and _is_data(table.columns):
         return "Line 1 holds data: put a line with column names above it."
     block = next(table.blocks(list(table.columns)), None)
     if block is None or not len(block):
         return ""
-    known = {key: getattr(names, key) for key in ("series", "date", "demand")}
-    free = [c for c in table.columns if c not in (*known.values(), names.step) and c not in names.ignore]
     prefixes = [re.sub(r"\d+$", "", c) for c in table.columns if c[-1:].isdecimal()]
     if len(prefixes) > 1 and any(p.startswith(_PREFIXES) for p in prefixes):
         return "This looks like a file of forecasts; files.sales is what was sold."
     head = block.part(0, _ROWS)
-    held = _held(head, free, names)
-    found: dict[str, str] = {}
-    if len(held.dates) == 1 and not held.texts and known["series"] not in table.columns:
-        texts = head.texts(held.dates[0])
-        article = any(len(set(head.texts(c))) == 1 for c in held.numbers)  # the number of the only one in the file
-        if len(set(texts)) == len(texts) > 1 and not article and names.step not in table.columns:
-            # A row for each date: the other columns are series.
-            return (
-                f"Say what yours are called, under [columns]: date = {json.dumps(held.dates[0], ensure_ascii=False)}."
-            )
-    if known["series"] not in table.columns and (choice := _series(block, held)):
-        found["series"] = choice
-    if known["date"] not in table.columns and names.step not in table.columns and held.dates:
-        found["date"] = held.dates[0]
-    timed = "date" in found or known["date"] in table.columns or names.step in table.columns
-    left = [c for c in held.numbers if c not in found.values()]
+    named = (names.series, names.date, names.step, names.demand, *names.ignore)
+    held = _held(head, [c for c in table.columns if c not in named], names)
+    timed = names.date in table.columns or names.step in table.columns
+    found: dict[str, list[str]] = {}
+    if names.series not in table.columns:
+        found["series"] = _said("series", held.texts + held.numbers) or held.texts or _codes(block, held)
+    series = names.series if names.series in table.columns else "".join(found["series"][:1])
+    if series and len(block) > 1 and len(set(block.texts(series))) == len(block):
+        return "Each series has one row: this looks like a file of states; files.sales is a history."
     if not timed:
+        found["date"] = held.dates
+        if not held.dates:
+            return _no_dates(head, held)
+    if names.demand not in table.columns:
+        left = [c for c in held.numbers if c not in found.get("series", []) and len(set(block.texts(c))) > 1]
+        found["demand"] = _said("demand", left) or left
+    sure = [f"{key} = {_quoted(choice[0])}" for key, choice in found.items() if len(choice) == 1]
+    open_ = [f"{key} is one of {', '.join(map(_quoted, x[:_FEW]))}" for key, x in found.items() if len(x) > 1]
+    return f"Say what yours are called, under [columns]: {'; '.join(filter(None, (', '.join(sure), *open_)))}." * bool(
+        sure or open_
+    )
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _no_dates(head: Block, held: _Held) -> str:
+    """What to do with a calendar in numbers: years beside months, or 202405."""
+    parts = [c for c in held.numbers if _word(c) in _CALENDAR]
+    if not parts:
         return "No column holds dates; a history has a row for each date."
-    if known["demand"] not in table.columns and left:
-        found["demand"] = left[-1]
-    if not found:
-        return ""
-    said = ", ".join(f"{key} = {json.dumps(name, ensure_ascii=False)}" for key, name in found.items())
-    return f"Say what yours are called, under [columns]{'; perhaps' if len(free) > len(found) else ':'} {said}."
+    if len(parts) == 1:
+        seen = next(x for x in head.texts(parts[0]) if x)
+        return f"{parts[0]!r} holds {seen}, which is no date: write a month as 2024-05, a week as 2024-W21."
+    return f"Put {' and '.join(map(repr, parts))} together in one column of dates: a month is 2024-05, a week 2024-W21."
 
 
 def forecast_hint(have: Sequence[str], names: Columns, close: list[str]) -> str:
@@ -521,10 +593,8 @@ def _held(block: Block, columns: list[str], names: Columns) -> _Held:
     return held
 
 
-def _series(block: Block, held: _Held) -> str:
-    """Names, or of several columns of numbers the one that comes again most (article numbers)."""
-    if held.texts:
-        return held.texts[0]
+def _codes(block: Block, held: _Held) -> list[str]:
+    """Of several columns of numbers the one that comes again most: article numbers."""
     if len(held.numbers) < 2:
-        return ""
-    return min(held.numbers, key=lambda c: len(set(block.texts(c))))
+        return []
+    return [min(held.numbers, key=lambda c: len(set(block.texts(c))))]

@@ -7,6 +7,7 @@ settings say how it is meant.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Literal
@@ -27,6 +28,7 @@ __all__ = [
     "parse_numbers",
     "read_number",
     "sniff_decimal",
+    "sniff_order",
 ]
 
 Floats = NDArray[np.float64]
@@ -42,19 +44,41 @@ _MARKS = str.maketrans("", "", "\u00a0\u202f\u2009 '\u2019")
 _POINT = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_BEHIND = re.compile(r"(\d[\d.,]*)-|\((\d[\d.,]*)\)")  # 12,50- and (12.50): below 0, as ledgers write it
 _POINTED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")  # 1.234 is 1234 in some countries
 _DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:[T ]+(.+))?")
 _SLASHED = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})(?:[T ]+(.+))?")
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
 _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:[T ]+(.+))?")
 _NAMED = re.compile(  # 25-Feb-2024, 25 February 2024, Feb 25, 2024, Feb 2024
-    r"(?:(?P<day>\d{1,2})[ .-]+)?(?P<month>[A-Za-z]{3,9})\.?(?:[ -]+(?P<later>\d{1,2}),)?[ -]+(?P<year>\d{4})"
+    r"(?:(?P<day>\d{1,2})[ .-]+)?(?P<month>[^\W\d_]{3,10})\.?(?:[ -]+(?P<later>\d{1,2}),)?[ -]+(?P<year>\d{4})"
     r"(?:,?[T ]+(?P<clock>\d.*))?"
 )
-_NAMES = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-          "december")  # fmt: skip
+_NAMES = {  # of months, in order
+    "en": "january february march april may june july august september october november december",
+    "de": "januar februar marz april mai juni juli august september oktober november dezember",
+    "fr": "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+    "nl": "januari februari maart april mei juni juli augustus september oktober november december",
+    "pt": "janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro dezembro",
+}
+# Whole names and their first three letters, without accents; "jui" alone could be two months in French.
+_MONTH_OF = {
+    word: number
+    for names in _NAMES.values()
+    for number, name in enumerate(names.split(), 1)
+    for word in (name, name[:3])
+    if word != "jui"
+} | {"sept": 9, "mrz": 3, "juil": 7, "maa": 3, "mrt": 3, "aou": 8}
 _WEEK = re.compile(r"(\d{4})-?W(\d{2})(?:-?([1-7]))?")
+_SAID_WEEK = re.compile(  # KW 21/2024, W21-2024, CW21 2024, 2024 KW21, 2024/W21
+    r"(?:KW|CW|WK|W|week)[ .]?(?P<week>\d{1,2})[ ./-]+(?P<year>\d{4})|"
+    r"(?P<first>\d{4})[ ./-]*(?:KW|CW|WK|W|week)[ .]?(?P<then>\d{1,2})",
+    re.IGNORECASE,
+)
 _CLOCK = re.compile(r"(\d{1,2})((?::\d\d){1,2}(?:\.\d+)?)\s*([AaPp][Mm])?")
+_MONTHS = 12
 _SHEET = np.datetime64("1899-12-30", "D")  # day 0 of spreadsheets
 _NEVER = np.datetime64("NaT", "s")
 
@@ -94,9 +118,15 @@ class _Marks:
         self.doubtful |= bool(found)
 
     def bare(self, text: str, delimiter: str) -> None:
-        if _BARE.search(text):
-            self.sure = ","
-        # Semicolons stand where commas are decimals; there a point may be a thousands mark.
+        for number in (x.translate(_MARKS) for x in _BARE.findall(text)):
+            # Semicolons stand where commas are decimals; there a point may be a thousands mark.
+            if delimiter == ";" or not _THOUSANDS.fullmatch(number):
+                self.sure = ","
+                return
+            if "." in number or number.count(",") > 1:
+                self.sure = "."
+                return
+            self.doubtful = True
         if delimiter != ";" or self._plain:
             return
         found = [x for x in _PARTED.findall(text) if not _DOTTED.fullmatch(x)]
@@ -109,7 +139,7 @@ class _Marks:
 
 
 _QUOTED = re.compile(r'"\s*([+-]?\d[\d.]*(?:,\d+)+(?:\.\d+)?)\s*"')
-_BARE = re.compile(rf"(?:^|[\"\t;|])\s*[+-]?\d(?:[\d.]|{_GROUP})*,\d+", re.MULTILINE)
+_BARE = re.compile(rf"(?:^|[\"\t;|])\s*([+-]?\d(?:[\d.]|{_GROUP})*,\d[\d.,]*)", re.MULTILINE)
 _PARTED = re.compile(r"(?:^|;)[ \"]*([+-]?\d+(?:\.\d+)+)[ \"]*(?=;|\r|\n|$)", re.MULTILINE)
 
 
@@ -151,6 +181,8 @@ def read_number(text: str, field: str, decimal: Decimal | None) -> float | None:
 
 
 def _number(text: str, decimal: Decimal | None) -> float:
+    if (below := _BEHIND.fullmatch(text)) is not None:
+        text = f"-{below[1] or below[2]}"
     plain = text.translate(_MARKS) if _GROUPED.fullmatch(text) else text.replace("\u2212", "-")
     if decimal == ",":
         if _COMMA.fullmatch(plain):
@@ -164,6 +196,17 @@ def _number(text: str, decimal: Decimal | None) -> float:
     elif decimal is None and _POINTED.fullmatch(plain):
         raise ValueError(text)
     return float(plain)
+
+
+def sniff_order(texts: Iterable[str]) -> DateOrder:
+    """What comes first in the dates with slashes of a column, day or month: some date of it can be read in one way
+    only, and none in the other alone; else "auto", which refuses them."""
+    day = month = False
+    for text in texts:
+        if (found := _SLASHED.fullmatch(text)) is not None:
+            day |= int(found[1]) > _MONTHS
+            month |= int(found[2]) > _MONTHS
+    return "auto" if day == month else "dmy" if day else "mdy"
 
 
 def parse_dates(texts: list[str], order: DateOrder, *, wall_clock: bool) -> Any:
@@ -203,6 +246,8 @@ def _date(text: str, order: DateOrder, wall_clock: bool) -> Any:
         text = _iso(found["year"], _month_number(found["month"]), found["day"] or found["later"], found["clock"])
     elif (found := _WEEK.fullmatch(text)) is not None:
         return _week(*found.groups())
+    elif (found := _SAID_WEEK.fullmatch(text)) is not None:
+        return _week(found["year"] or found["first"], found["week"] or found["then"], None)
     if not re.match(r"\d{4}-\d{2}-\d{2}|\d{8}$", text):
         return _month(text)
     try:
@@ -228,9 +273,9 @@ def _iso(year: str, month: str, day: str | None, clock: str | None) -> str:
 
 
 def _month_number(name: str) -> str:
-    """By its English name or three letters of it; 0 for none."""
-    found = [i for i, full in enumerate(_NAMES, 1) if name.lower() in (full, full[:3], "sept" * (i == 9))]
-    return str(found[0]) if found else "0"
+    """By its name in one of some languages, or three letters of it; 0 for none."""
+    plain = unicodedata.normalize("NFKD", name.lower())
+    return str(_MONTH_OF.get("".join(c for c in plain if not unicodedata.combining(c)), 0))
 
 
 def _week(year: str, week: str, day: str | None) -> Any:

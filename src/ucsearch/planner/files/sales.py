@@ -7,7 +7,7 @@ row per date with a column per series.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.files.calendar import day_text, infer_period, is_regular, later
-from ucsearch.planner.files.columns import column_hint, usual_names
+from ucsearch.planner.files.columns import column_hint, history_names
 from ucsearch.planner.files.future import known_values
-from ucsearch.planner.files.numbers import date_words, number_words, offset_of, parse_dates
+from ucsearch.planner.files.numbers import date_words, number_words, offset_of, parse_dates, sniff_order
 from ucsearch.planner.files.series_file import GAPS_WORDS, SeriesFile
-from ucsearch.planner.files.table import Problem, Table, open_table
+from ucsearch.planner.files.table import Block, Problem, Table, open_table
+from ucsearch.planner.files.totals import added_up, is_total
 from ucsearch.planner.settings import Columns, Settings
 
 __all__ = ["Data", "History", "Sales", "ended_early", "read_sales", "sales_of", "with_known"]
@@ -64,6 +65,7 @@ class Sales:
     period: str  # "any" where it could not be told (steps)
     offset: str = ""  # from UTC, as the newest time is written; "" where it has none
     file: str = ""  # where they were read
+    uneven: str = ""  # where dates follow each other by no one period; "" where they do, or there are none
 
 
 Data = str | Path | Sales  # a file, or what was read of it
@@ -84,7 +86,7 @@ def sales_of(table: Table, settings: Settings) -> Sales:
 
 
 def _read(table: Table, settings: Settings) -> Sales:
-    names = usual_names(table, settings.columns)
+    names = history_names(table, settings.columns)
     long = names.series in table.columns and names.demand in table.columns
     if long or settings.fields:
         return _long(table, settings, names.date in table.columns and names.step not in table.columns)
@@ -93,7 +95,7 @@ def _read(table: Table, settings: Settings) -> Sales:
     if found is not None and series is not None:
         return _by_row(table, settings, series, *found)
     if names.date in table.columns and names.series not in table.columns:
-        return _by_column(table, settings, names.date)
+        return _by_column(table, settings, names)
     seen = f"columns {', '.join(table.columns[:8])}"
     if names.series in table.columns and (names.date in table.columns or names.step in table.columns):
         wanted = f"a column {names.demand!r} (columns.demand)"
@@ -107,8 +109,13 @@ def _read(table: Table, settings: Settings) -> Sales:
 
 def _long(table: Table, settings: Settings, dated: bool) -> Sales:
     period: str = settings.period
+    uneven = ""
     if dated and period == "any":
-        period = _sniffed(table, settings)
+        period, uneven = _sniffed(table, settings)
+    if settings.columns.add_up:
+        if settings.fields:
+            raise InputError("columns.add_up", "true", "false: outcomes have several fields")
+        table = added_up(table, history_names(table, settings.columns), period)
     file = SeriesFile.history(table, settings, period, settings.fields)
     found, problems = [], list(file.problems)
     for values in file.values():
@@ -131,12 +138,16 @@ def _long(table: Table, settings: Settings, dated: bool) -> Sales:
             text = "saw no period of which the demand is known, expected some"
             problems.append(Problem(str(table.path), "", "", values.series, text))
             continue
-        begin = int(np.argmax(there))
-        if dates[0] is not None and begin:
-            dates = (later(dates[0], begin, period), dates[1])
+        begin, end = int(np.argmax(there)), len(y)
+        if not file.fills and not settings.fields:  # empty rows at the end are the future
+            end = int(np.flatnonzero(~np.isnan(values.table[:, 0]))[-1]) + 1
+        if dates[0] is not None and (begin or end < len(y)):
+            start = dates[0]
+            dates = (later(start, begin, period), dates[1] if end == len(y) else later(start, end - 1, period))
         held = np.stack(known, axis=1)[begin:] if known else None
-        found.append(History(values.series, y[begin:], dates[0], dates[1], held))
-    return Sales(tuple(found), tuple(problems), period if file.layout.dated else "any", file.offset)
+        found.append(History(values.series, y[begin:end], dates[0], dates[1], held))
+    period = period if file.layout.dated else "any"
+    return Sales(tuple(found), tuple(problems), period, file.offset, uneven=uneven)
 
 
 def _not_met(beside: Mapping[str, Floats], names: Columns, periods: int) -> NDArray[np.bool_]:
@@ -149,14 +160,21 @@ def _not_met(beside: Mapping[str, Floats], names: Columns, periods: int) -> NDAr
     return out
 
 
-def _sniffed(table: Table, settings: Settings) -> str:
-    """The period of the first block's dates: the shortest step between any two of them."""
-    names = usual_names(table, settings.columns)
+def _sniffed(table: Table, settings: Settings) -> tuple[str, str]:
+    """The period of the first block's dates: the shortest step between any two of them; and, where there is none, which
+    date does not follow as most do."""
+    names = history_names(table, settings.columns)
     block = next(table.blocks([names.date]), None)
     if block is None:
-        return "any"
+        return "any", ""
     time = parse_dates(block.texts(names.date), names.dates, wall_clock=False)
-    return infer_period(np.unique(time[~np.isnat(time)]))
+    time = np.unique(time[~np.isnat(time)])
+    period = infer_period(time)
+    if period != "any" or len(time) < _LEAST_COLUMNS:
+        return period, ""
+    gaps, counts = np.unique(np.diff(time), return_counts=True)
+    at = int(np.argmax(np.diff(time) != gaps[np.argmax(counts)]))
+    return period, f"{day_text(time[at + 1])} after {day_text(time[at])}"
 
 
 # -------------------------------------------------------------------- wide files
@@ -165,7 +183,9 @@ def _sniffed(table: Table, settings: Settings) -> str:
 def _wide_times(table: Table, settings: Settings) -> tuple[list[str], Any] | None:
     """Columns that are dates or steps, and which; None where they are too few to be a wide file."""
     wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
-    dates = parse_dates(list(table.columns), settings.columns.dates, wall_clock=wall_clock)
+    order = settings.columns.dates
+    order = sniff_order(table.columns) if order == "auto" else order
+    dates = parse_dates(list(table.columns), order, wall_clock=wall_clock)
     columns = [c for c, d in zip(table.columns, dates, strict=True) if not np.isnat(d)]
     if len(columns) >= _LEAST_COLUMNS:
         return columns, dates[~np.isnat(dates)]
@@ -185,7 +205,8 @@ def _check_axis(table: Table, time: Any, settings: Settings) -> str:
     if period == "any" or not is_regular(time, period).all():
         at = 1 if period == "any" else int(np.argmin(is_regular(time, period))) + 1
         seen = f"{day_text(time[at])} after {day_text(time[at - 1])}"
-        raise InputError(str(table.path), seen, f"ascending dates, one {period} apart (period in the settings)")
+        apart = "that follow each other by one period" if period == "any" else f"one {period} apart"
+        raise InputError(str(table.path), seen, f"ascending dates {apart} (period in the settings)")
     return period
 
 
@@ -194,6 +215,7 @@ def _by_row(table: Table, settings: Settings, series: str, columns: list[str], t
     found: list[History] = []
     problems: list[Problem] = []
     seen: set[str] = set()
+    totals: dict[str, str] = {}  # rows that are called so, with their places
     for block in table.blocks([series, *columns]):
         names = block.texts(series)
         values = np.empty((len(block), len(columns)))
@@ -213,30 +235,47 @@ def _by_row(table: Table, settings: Settings, series: str, columns: list[str], t
                 problems.append(Problem(str(table.path), place, column, name, text))
                 continue
             seen.add(name)
+            if is_total(name):
+                totals[name] = place
             made = _trimmed(table, settings, name, place, columns, values[i], time)
             (found if isinstance(made, History) else problems).append(made)  # type: ignore[arg-type]
+    if totals:
+        ends = [np.append(np.zeros(len(time) - len(h.y)), h.y) for h in found]
+        kept, total = _without_totals(table, [h.series for h in found], np.array(ends))
+        found = [h for h in found if h.series in kept]
+        problems += [replace(problem, place=totals[problem.series]) for problem in total]
     return Sales(tuple(found), tuple(problems), period, offset_of(columns[-1]))
 
 
-def _by_column(table: Table, settings: Settings, date: str) -> Sales:
+def _by_column(table: Table, settings: Settings, names: Columns) -> Sales:
+    date = names.date
     columns = [c for c in table.columns if c != date and c not in settings.columns.ignore]
     blocks = list(table.blocks(list(table.columns)))
     if not blocks or not columns:
         raise DataError(f"{table.path}: saw no rows or no series, expected a column per series")
     wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
-    time = np.concatenate([parse_dates(b.texts(date), settings.columns.dates, wall_clock=wall_clock) for b in blocks])
+    time = np.concatenate([parse_dates(b.texts(date), names.dates, wall_clock=wall_clock) for b in blocks])
     if np.isnat(time).any():
         at = int(np.argmax(np.isnat(time)))
         place, text = [(p, x) for b in blocks for p, x in zip(b.places.tolist(), b.texts(date), strict=True)][at]
         raise InputError(
-            f"{table.path}, {table.unit} {place}, column {date}", repr(text), date_words(text, settings.columns.dates)
+            f"{table.path}, {table.unit} {place}, column {date}", repr(text), date_words(text, names.dates)
         )
     if np.unique(time).size < time.size:
-        raise _looks_long(table, usual_names(table, settings.columns), date)
+        raise _looks_long(table, date, f"dates that come again in {date!r}", settings)
+    texts = [c for c in columns if all(np.isnan(b.numbers(c)[0]).all() for b in blocks) and any(blocks[0].texts(c))]
+    if texts:
+        raise _looks_long(table, date, f"texts in {texts[0]!r}", settings)
+    if date != settings.columns.date and len(time) > 1:
+        codes = [c for c in columns if len(set(x := _column(blocks, c).tolist())) == 1 and x[0] and x[0].is_integer()]
+        if codes:  # the number of the only article in the file, rather than a series that never changes
+            raise _looks_long(table, date, f"one number alone in {codes[0]!r}", settings)
     period = _check_axis(table, time, settings)
     places = [f"{table.unit} {p}" for b in blocks for p in b.places.tolist()]
     found: list[History] = []
     problems: list[Problem] = []
+    columns, total = _without_totals(table, columns, np.array([_column(blocks, c) for c in columns]))
+    problems += [replace(problem, column=problem.series) for problem in total]
     for column in columns:
         parts = [b.numbers(column) for b in blocks]
         values = np.concatenate([p[0] for p in parts])
@@ -251,18 +290,35 @@ def _by_column(table: Table, settings: Settings, date: str) -> Sales:
     return Sales(tuple(found), tuple(problems), period, offset_of(blocks[-1].texts(date)[-1]))
 
 
-def _looks_long(table: Table, names: Columns, date: str) -> InputError:
-    """Dates that come again: a row per series and date, under names that nobody told us."""
+def _column(blocks: Sequence[Block], column: str) -> Floats:
+    return np.concatenate([b.numbers(column)[0] for b in blocks])
+
+
+def _without_totals(table: Table, names: Sequence[str], values: Floats) -> tuple[list[str], list[Problem]]:
+    """The names of series, without one that is called a total and is one: (S, T) `values` add up to it."""
+    for i, name in enumerate(names):
+        rest = np.nan_to_num(np.delete(values, i, axis=0)).sum(axis=0)
+        if len(names) > 2 and is_total(name) and np.allclose(np.nan_to_num(values[i]), rest, rtol=1e-6, atol=1e-6):
+            text = "the sum of the others, left out"
+            return [x for x in names if x != name], [Problem(str(table.path), "", "", name, text, refuses=False)]
+    return list(names), []
+
+
+def _looks_long(table: Table, date: str, seen: str, settings: Settings) -> InputError:
+    """A row per series and date, under names that nobody told us."""
+    names = history_names(table, settings.columns)
     return InputError(
-        str(table.path), f"columns {', '.join(table.columns[:8])}, and dates that come again in {date!r}",
-        f"columns {names.series!r} and {names.demand!r} where a date has several rows", hint=column_hint(table, names),
+        str(table.path), f"columns {', '.join(table.columns[:8])}, and {seen}",
+        f"columns {names.series!r} and {names.demand!r}, or beside {date!r} a column of numbers for each series",
+        hint=column_hint(table, names),
     )  # fmt: skip
 
 
 def _trimmed(
-    table: Table, settings: Settings, name: str, place: str, columns: list[str], values: Floats, time: Any
+    table: Table, settings: Settings, name: str, place: str, cells: list[str], values: Floats, time: Any
 ) -> History | Problem:
-    """A series from its first value on; gaps after it are refused, without demand or not known."""
+    """A series from its first value on; gaps after it are refused, without demand or not known. It stands in a row at
+    `place`, and `cells` are columns; or in a column of its name, and `cells` are places."""
     known = ~np.isnan(values)
     if not known.any():
         return Problem(str(table.path), place, "", name, "saw no values, expected demand")
@@ -270,9 +326,13 @@ def _trimmed(
     y, rest = values[begin:].copy(), known[begin:]
     if not rest.all():
         if settings.columns.gaps == "refuse":
-            at = columns[begin + int(np.argmin(rest))]
+            end = int(np.flatnonzero(rest)[-1]) + 1  # what is empty behind it is the future
+            y, rest, time = y[:end], rest[:end], time[: begin + end]
+        if not rest.all() and settings.columns.gaps == "refuse":
+            at = begin + int(np.argmin(rest))
             text = f"saw nothing, expected a number ({GAPS_WORDS})"
-            return Problem(str(table.path), place, at, name, text)
+            where, column = (place, cells[at]) if place else (cells[at], name)
+            return Problem(str(table.path), where, column, name, text)
         y[~rest] = 0.0 if settings.columns.gaps == "zero" else np.nan
     if not (np.abs(y[~np.isnan(y)]) <= 1e15).all():
         return Problem(str(table.path), place, "", name, "saw an infinite or huge value, expected numbers within 1e15")

@@ -19,9 +19,18 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import DataError
 from ucsearch.planner.files.calendar import count_periods, day_text, infer_period, is_regular, later, on_grid
-from ucsearch.planner.files.columns import Kind, Layout, Named, forecast_layout, sales_layout, usual_names
+from ucsearch.planner.files.columns import (
+    Kind,
+    Layout,
+    Named,
+    forecast_layout,
+    history_names,
+    sales_layout,
+    usual_names,
+)
 from ucsearch.planner.files.numbers import MISSING, date_words, number_words, offset_of, parse_dates
 from ucsearch.planner.files.table import Block, Problem, Table, regrouped, whole_series
+from ucsearch.planner.files.totals import is_total
 from ucsearch.planner.settings import Columns, Forecast, Settings
 from ucsearch.trace import Trace
 
@@ -50,6 +59,7 @@ class Index:
         self.refused: dict[str, Problem] = {}
         self.spans: dict[str, tuple[Any, Any, int]] = {}
         self.scattered = False
+        self.totals: set[str] = set()  # what rows of totals are called: they are no series
         self.newest: tuple[Any, str] | None = None  # the newest time, and the offset from UTC that it is written with
 
     def add(self, block: Block, names: list[str]) -> None:
@@ -59,14 +69,21 @@ class Index:
                 text = f"saw {cells} cells, expected {len(self.table.columns)} as in the header"
                 self._report(block, int(at[0]), "", names[int(at[0])], text)
         time, unreadable = times_of(block, self.layout)
+        told: set[str] = set()
         for i, seen in unreadable.items():
-            wanted = date_words(seen, self.layout.order) if self.layout.dated else "a whole number"
-            self._report(block, i, self.layout.time, names[i], f"saw {seen!r}, expected {wanted}")
+            if not seen and is_total(names[i]):
+                self._leave_out(block, i, names[i])
+            elif names[i] not in told:  # one of each series is enough
+                told.add(names[i])
+                wanted = date_words(seen, self.layout.order) if self.layout.dated else "a whole number"
+                self._report(block, i, self.layout.time, names[i], f"saw {seen!r}, expected {wanted}")
         self._note_offset(block, time)
         sample, _ = block.numbers(self.columns.sample) if self.layout.kind == "sample" else (None, {})
         several = sample is not None or bool(self.layout.variable)
         for lo, hi in runs(names):
             series = names[lo]
+            if series in self.totals:
+                continue
             if not series:
                 self._report(block, lo, self.columns.series, "(no name)", "saw nothing, expected a series")
                 self.scattered |= "" in self.first
@@ -159,7 +176,8 @@ class Index:
             at = int(wrong[0]) + 1
             text = f"saw {day_text(time[at])} after {day_text(time[at - 1])}, expected ascending dates (sort by date)"
             if (time[:at] == time[at]).any():
-                text = f"saw {day_text(time[at])} twice, expected one row for each date: add up or drop the others"
+                text = f"saw {day_text(time[at])} twice, expected one row for each date"
+                text += " (columns.add_up = true adds them up)"
             text += _clock_words(time[at - 1], time[at], self.period)
             self._report(block, int(rows[at]), self.layout.time, series, text)
             return
@@ -177,6 +195,12 @@ class Index:
             if history and not clock and not self.fills and on_grid(time, self.period)[at - 1]:
                 text += f" ({GAPS_WORDS})"
             self._report(block, int(rows[at]), self.layout.time, series, text)
+
+    def _leave_out(self, block: Block, row: int, name: str) -> None:
+        place = f"{self.table.unit} {block.places[row]}"
+        self.totals.add(name)
+        text = "a row of totals without a date, left out"
+        self.problems.append(Problem(str(self.table.path), place, "", name, text, refuses=False))
 
     def _report(self, block: Block, row: int, column: str, series: str, text: str) -> None:
         place = f"{self.table.unit} {block.places[row]}"
@@ -261,6 +285,7 @@ class SeriesFile:
     fills: bool = False  # sales: periods without a row are filled
     filling: float = field(default=0.0, kw_only=True)  # with no demand, or NaN: it is not known
     offset: str = field(default="", kw_only=True)  # from UTC, as the newest time is written; "" where it has none
+    totals: frozenset[str] = field(default=frozenset(), kw_only=True)  # rows of these names are no series
 
     @property
     def first_days(self) -> dict[str, Any]:
@@ -280,7 +305,7 @@ class SeriesFile:
     ) -> SeriesFile:
         """A sales file, which is laid out likewise: one row per series and step or date, with the demand, or with a
         column for each of `fields`. `period` stands in for the settings' own."""
-        names, step = usual_names(table, settings.columns), period or settings.period
+        names, step = history_names(table, settings.columns), period or settings.period
         layout, problems = sales_layout(table, names, settings, step, fields)
         fills = names.gaps != "refuse" and layout.dated
         found = cls._indexed(table, layout, names, step, problems, fills=fills)
@@ -311,7 +336,7 @@ class SeriesFile:
         offset = "" if index.newest is None else index.newest[1]
         return cls(
             table, layout, names, order, first, index.refused, tuple(problems), index.spans, period, fills,
-            offset=offset,
+            offset=offset, totals=frozenset(index.totals),
         )  # fmt: skip
 
     def values(self, start: int = 0) -> Iterator[Values]:
@@ -333,6 +358,8 @@ class SeriesFile:
             notes = [block.texts(name) for name in self.layout.extra]
             for lo, hi in runs(names):
                 series = names[lo]
+                if series in self.totals:
+                    continue
                 if series != next(expected, None):
                     raise DataError(f"{self.table.path}: changed while it was read (series {series!r})")
                 done.add(series)
@@ -401,14 +428,17 @@ class SeriesFile:
     def _check(self, block: Block, matrix: Floats, lo: int, hi: int, series: str) -> Problem | None:
         """The first cell of a series that cannot be used."""
         file, unit = str(self.table.path), self.table.unit
+        history = self.layout.values == (self.columns.demand,)
+        known = np.flatnonzero(~np.isnan(matrix[lo:hi, 0]))
+        end = int(known[-1]) if history and known.size else hi - lo  # what is empty behind it is the future
         for row, k in np.argwhere(np.isnan(matrix[lo:hi])).tolist():
             column = self._numbers[k]
             seen = block.part(lo + row, lo + row + 1).texts(column)[0]
-            if seen.lower() in MISSING and self._may_be_empty(column):
+            if seen.lower() in MISSING and (row > end or self._may_be_empty(column)):
                 continue
             limit = "" if np.isnan(block.numbers(column)[0][lo + row]) else f" within {LARGEST:g} of 0"
             text = f"saw {repr(seen) if seen else 'nothing'}, expected {number_words(seen, block.decimal)}{limit}"
-            if self.layout.values == (self.columns.demand,) and seen.lower() in MISSING:
+            if history and seen.lower() in MISSING:
                 text += f" ({GAPS_WORDS})"
             return Problem(file, f"{unit} {block.places[lo + row]}", column, series, text)
         if self.layout.kind == "mean" and (wrong := matrix[lo:hi, 1::2] < 0.0).any():

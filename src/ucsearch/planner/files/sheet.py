@@ -1,4 +1,4 @@
-"""Workbooks of a spreadsheet, .xlsx, by openpyxl (extra `excel`): the first sheet as rows of texts, and a table as one.
+"""Workbooks of a spreadsheet, .xlsx, by openpyxl (extra `excel`): sheets as rows of texts, and a table as one.
 
 Numbers come as they are stored, so no country's marks matter; dates are written as ISO 8601.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from ucsearch.errors import DataError
 
-__all__ = ["is_workbook", "need_openpyxl", "read_sheet", "write_workbook"]
+__all__ = ["is_workbook", "need_openpyxl", "read_sheets", "write_workbook"]
 
 _FIRST = datetime(1900, 1, 1)
 _WIDEST = 60  # characters of a column
@@ -31,23 +31,24 @@ def need_openpyxl(path: str | Path) -> Any:
     return openpyxl
 
 
-def read_sheet(path: Path) -> list[tuple[int, list[str]]]:
-    """The rows of the first sheet that hold anything, with their numbers; cells as texts."""
+def read_sheets(path: Path) -> Iterator[list[tuple[int, list[str]]]]:
+    """The rows of each sheet that hold anything, with their numbers; cells as texts."""
     openpyxl = need_openpyxl(path)
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
-            rows = [
-                (number, [_text(cell) for cell in row])
-                for number, row in enumerate(book.worksheets[0].iter_rows(values_only=True), start=1)
-            ]
+            for sheet in book.worksheets:
+                rows = enumerate(sheet.iter_rows(values_only=True), start=1)
+                found = [(number, [_text(cell) for cell in row]) for number, row in rows]
+                yield [(number, row) for number, row in found if any(row)]
         finally:
             book.close()
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
+    except DataError:
+        raise
     except Exception as error:  # openpyxl raises whatever a broken archive makes its parsers raise
         raise DataError(f"{path}: not a readable workbook ({' '.join(str(error).split())})") from error
-    return [(number, row) for number, row in rows if any(row)]
 
 
 def _text(value: Any) -> str:

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.files.numbers import Decimal, parse_numbers, sniff_decimal
-from ucsearch.planner.files.sheet import is_workbook, need_openpyxl, read_sheet, write_workbook
+from ucsearch.planner.files.sheet import is_workbook, need_openpyxl, read_sheets, write_workbook
 from ucsearch.planner.files.text import BROKEN, TEXTS, broken, is_packed, open_text
 from ucsearch.records.files import DATABASE, log_at, whole_file
 
@@ -126,7 +127,8 @@ class Block:
         cells = {
             name: x[lo:hi] if isinstance(x, list) else x.slice(lo, max(0, hi - lo)) for name, x in self.cells.items()
         }
-        return Block(self.first + lo, self.places[lo:hi], cells, self.ragged, self.decimal)
+        plain = {name: x[lo:hi] for name, x in self.plain.items()}
+        return Block(self.first + lo, self.places[lo:hi], cells, self.ragged, self.decimal, plain)
 
     def then(self, other: Block) -> Block:
         """This block's rows followed by those of `other`."""
@@ -139,14 +141,16 @@ class Block:
         cells = {
             n: [x[i] for i in rows.tolist()] if isinstance(x, list) else x.take(rows) for n, x in self.cells.items()
         }
-        return Block(0, self.places[rows], cells, self.ragged, self.decimal)
+        plain = {name: x[rows] for name, x in self.plain.items()}
+        return Block(0, self.places[rows], cells, self.ragged, self.decimal, plain)
 
 
 def _joined(blocks: Sequence[Block]) -> Block:
     """The rows of all of them, one after the other."""
     ragged = {place: count for b in blocks for place, count in b.ragged.items()}
     cells = {name: _join([b.cells[name] for b in blocks]) for name in blocks[0].cells}
-    return Block(blocks[0].first, np.concatenate([b.places for b in blocks]), cells, ragged, blocks[0].decimal)
+    plain = {name: np.concatenate([b.plain[name] for b in blocks]) for name in blocks[0].plain}
+    return Block(blocks[0].first, np.concatenate([b.places for b in blocks]), cells, ragged, blocks[0].decimal, plain)
 
 
 def _join(parts: Sequence[Any]) -> Any:
@@ -202,11 +206,40 @@ def open_table(path: str | Path, decimal: Literal["auto", ".", ","] = "auto") ->
     seen: set[str] = set()
     for name in table.columns:
         if name in seen:
-            seen_twice = f"the column {name!r} occurs twice" if name else "two columns have no name"
-            hint = "" if name else "; expected column names in line 1 (no title above them)"
-            raise DataError(f"{path}: {seen_twice}{hint}")
+            raise DataError(f"{path}: the column {name!r} occurs twice")
         seen.add(name)
     return table
+
+
+_ABOVE = 30  # lines in which a header is looked for
+_LINE = re.compile(r"[\s|;,+]*[-=_]{3,}[-=_\s|;,+]*")  # drawn by programs below a header or above totals
+_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+")
+_VALUE = re.compile(r"[\d.,:/+-]*\d[\d.,:/ +-]*")  # numbers and dates
+
+
+def header_row(rows: Sequence[Sequence[str]]) -> int:
+    """Which of a file's first rows names its columns: the first one with two names, unless the rows below have other
+    numbers of cells and a later one, with more names and nothing else, fits what is below it. Titles, comments and
+    drawn lines that programs write above a table are passed over."""
+    names = [i for i, row in enumerate(rows) if sum(map(bool, row)) > 1 and not is_drawn(row)]
+    if not names:
+        return next((i for i, row in enumerate(rows) if any(row)), 0)
+
+    def fits(i: int) -> bool:
+        below = next((row for row in rows[i + 1 :] if any(row) and not is_drawn(row)), None)
+        return below is None or len(below) == len(rows[i])
+
+    first = names[0]
+    if fits(first):
+        return first
+    width = sum(map(bool, rows[first]))
+    later = (i for i in names[1:] if fits(i) and sum(map(bool, rows[i])) > width)
+    return next((i for i in later if not any(_VALUE.fullmatch(x) for x in rows[i])), first)
+
+
+def is_drawn(row: Sequence[str]) -> bool:
+    """Whether a row is a line drawn of dashes."""
+    return _LINE.fullmatch("".join(row)) is not None
 
 
 class _Csv:
@@ -214,41 +247,46 @@ class _Csv:
 
     def __init__(self, path: Path, decimal: Literal["auto", ".", ","] = "auto") -> None:
         self.path = path
-        self.above = 0  # lines above the header
         try:
             with open_text(path) as file:
-                head = file.readline(_LONGEST)
-                if (said := _SEPARATOR.fullmatch(head)) is not None:  # a spreadsheet's own way to say it
-                    self.above, head = 1, file.readline(_LONGEST)
-                # A sheet saved in some countries has semicolons.
-                self.delimiter = max(",;\t|", key=head.count) if said is None else said[1]
-                self._header(head)
-                self.decimal: Decimal | None = (
-                    sniff_decimal(iter(lambda: file.readlines(_PIECE), []), self.delimiter)
-                    if decimal == "auto"
-                    else decimal
-                )
+                lines = [line for _ in range(_ABOVE) if (line := file.readline(_LONGEST))]
+                if lines and len(lines[0]) == _LONGEST:
+                    told = f"saw a first line of more than {_LONGEST >> 20} MB, expected column names"
+                    raise DataError(f"{path}: {told}")
+                said = _SEPARATOR.fullmatch(lines[0]) if lines else None  # a spreadsheet's own way to say it
+                begin = 0 if said is None else 1
+                marks = [_mark_of(line) if said is None else said[1] for line in lines[begin:]]
+                rows = [_cells_of(line, mark) for line, mark in zip(lines[begin:], marks, strict=True)]
+                self.above = begin + header_row(rows)  # lines above the header
+                self.delimiter = marks[self.above - begin] if self.above - begin < len(marks) else ","
+                reader = csv.reader(chain(lines[self.above :], file), delimiter=self.delimiter)
+                self._header([x.strip() for x in next(reader, [])])
+                below = lines[self.above + reader.line_num :]
+                self.decimal: Decimal | None = decimal if decimal != "auto" else sniff_decimal(
+                    chain([below], iter(lambda: file.readlines(_PIECE), [])), self.delimiter
+                )  # fmt: skip
         except (*BROKEN, UnicodeError) as error:
             raise broken(path, error) from error
+        except csv.Error as error:
+            raise DataError(f"{path}: cannot be read ({error})") from error
 
-    def _header(self, head: str) -> None:
-        if len(head) == _LONGEST:
-            raise DataError(f"{self.path}: saw a first line of more than {_LONGEST >> 20} MB, expected column names")
-        names = [x.strip() for x in next(csv.reader([head], delimiter=self.delimiter), [])]
+    def _header(self, names: list[str]) -> None:
         while names and not names[-1]:
             names.pop()  # separators at the end of each line
         if not names:
             raise DataError(f"{self.path}: saw no header, expected column names in line {self.above + 1}")
-        self.columns = tuple(names)
+        self.names = names  # with those of columns that have none
+        self.columns = tuple(name for name in names if name)
 
     def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
-        index = [self.columns.index(name) for name in columns]
-        width = len(self.columns)
+        index = [self.names.index(name) for name in columns]
+        width, first = len(self.names), self.names[0]
         try:
             with open_text(self.path) as file:
+                for _ in range(self.above):
+                    file.readline()
                 reader = csv.reader(file, delimiter=self.delimiter)
-                for _ in range(self.above + 1):
-                    next(reader)
+                next(reader)
                 row = 0
                 cells: list[list[str]] = [[] for _ in index]
                 places: list[int] = []
@@ -256,14 +294,18 @@ class _Csv:
                 for line in reader:
                     if not any(line):  # nothing, or separators alone below a sheet's last row
                         continue
+                    if line[0][:3] in _DRAWN and is_drawn(line):
+                        continue
+                    if line[0] == first and [x.strip() for x in line[:width]] == self.names:  # the header again
+                        continue
                     if len(line) != width:
                         if len(line) < width or any(line[width:]):
-                            ragged[reader.line_num] = len(line)
+                            ragged[self.above + reader.line_num] = len(line)
                         line = (line + [""] * width)[:width]
                     row += 1
                     if row <= start:
                         continue
-                    places.append(reader.line_num)
+                    places.append(self.above + reader.line_num)
                     for own, i in zip(cells, index, strict=True):
                         own.append(line[i])
                     if len(places) == _CSV_ROWS:
@@ -275,6 +317,21 @@ class _Csv:
             raise broken(self.path, error) from error
         except csv.Error as error:
             raise DataError(f"{self.path}: cannot be read ({error})") from error
+
+
+_DRAWN = ("---", "===", "___", "")  # how a line begins that may be drawn
+
+
+def _mark_of(line: str) -> str:
+    """What separates its cells. A sheet saved in some countries has semicolons."""
+    return max(",;\t|", key=line.count)
+
+
+def _cells_of(line: str, mark: str) -> list[str]:
+    try:
+        return [x.strip() for x in next(csv.reader([line], delimiter=mark), [])]
+    except csv.Error:
+        return [line.strip()]
 
 
 def _csv_block(
@@ -290,24 +347,31 @@ def _csv_block(
 
 
 class _Sheet:
-    """The first sheet of a workbook; rows are counted as the spreadsheet counts them."""
+    """The first sheet of a workbook that holds a table; rows are counted as the spreadsheet counts them."""
 
     unit = "row"
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._rows = read_sheet(path)
-        names = list(self._rows[0][1]) if self._rows else []
+        self._rows: list[tuple[int, list[str]]] = []
+        names: list[str] = []
+        for rows in read_sheets(path):
+            at = header_row([row for _, row in rows[:_ABOVE]])
+            names = [x.strip() for x in rows[at][1]] if rows else []
+            self._rows = [(place, row) for place, row in rows[at + 1 :] if not is_drawn(row)]
+            if sum(map(bool, names)) > 1 and self._rows:
+                break
         while names and not names[-1]:
             names.pop()
         if not names:
-            raise DataError(f"{path}: saw no header, expected column names in the first row of the first sheet")
-        self.columns = tuple(names)
+            raise DataError(f"{path}: saw no table in any sheet, expected column names in the first row of one")
+        self.names = names
+        self.columns = tuple(name for name in names if name)
 
     def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
-        index = [self.columns.index(name) for name in columns]
-        width = len(self.columns)
-        rows = self._rows[1 + start :]
+        index = [self.names.index(name) for name in columns]
+        width = len(self.names)
+        rows = self._rows[start:]
         ragged = {place: len(row) for place, row in rows if any(row[width:])}
         cells = {
             name: [row[i] if i < len(row) else "" for _, row in rows] for name, i in zip(columns, index, strict=True)
@@ -481,7 +545,22 @@ class Style(NamedTuple):
         if not isinstance(table, _Csv):
             return cls(";" if decimal == "," else ",", decimal if decimal != "auto" else ".")
         mark = table.decimal or "."
+        if decimal == "auto" and table.delimiter == ";" and not _has_points(table):
+            mark = ","  # spreadsheets take semicolons where commas are decimals
         return cls(";" if mark == "," and table.delimiter == "," else table.delimiter, mark)
+
+    @classmethod
+    def like(cls, paths: Sequence[str | Path | None], decimal: Literal["auto", ".", ","] = "auto") -> Style:
+        """As the first of these files that is there."""
+        there = next((path for path in paths if path is not None and Path(path).exists()), None)
+        return cls() if there is None else cls.of(there, decimal)
+
+
+def _has_points(table: _Csv) -> bool:
+    """Whether some number of the first rows has a decimal point."""
+    block = next(table.blocks(table.columns), None)
+    texts = [] if block is None else [x for column in table.columns for x in block.texts(column)]
+    return any(_DECIMAL_POINT.fullmatch(x) for x in texts)
 
 
 def write_table(

@@ -29,6 +29,7 @@ _KINDS = (
     (b"SQLite format 3", "a database", "export the table as CSV"),
     (b"%PDF", "a PDF", "export the table as CSV"),
 )
+_MARKUP = (b"<html", b"<!doctype", b"<table", b"<?xml", b"<meta", b"<div")
 
 
 def is_packed(path: Path) -> bool:
@@ -85,6 +86,8 @@ def foreign(head: bytes, packed: bool = False) -> str | None:
             if packed:
                 return f"saw {seen} inside what gzip packed, expected a text; unpack it first"
             return f"saw {seen}, expected a text; {mend}"
+    if head[:256].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_MARKUP):
+        return "saw a web page or XML, expected a table; open it in your spreadsheet and save it as .xlsx or CSV"
     return None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.monitor.bets import ADVICE
-from ucsearch.planner.files.table import write_table
+from ucsearch.planner.files.table import Style, write_table
 from ucsearch.planner.monitor.job import COVERED, StreamReport, WatchReport, curve_of
 from ucsearch.planner.recorded.explain import plain
 from ucsearch.records.files import whole_file
@@ -131,14 +131,14 @@ def _row(stream: StreamReport, limit: float) -> list[Any]:
     ]  # fmt: skip
 
 
-def write_watch(report: WatchReport, path: str | Path) -> int:
+def write_watch(report: WatchReport, path: str | Path, style: Style = Style()) -> int:  # noqa: B008 - never changed
     """One row per series, the pool (an empty name) first; .csv or .parquet."""
 
     def rows() -> Iterator[Sequence[Any]]:
         for stream in (report.pool, *report.series):
             yield _row(stream, report.settings.limit)
 
-    return write_table(path, _COLUMNS, rows)
+    return write_table(path, _COLUMNS, rows, style=style)
 
 
 MOST = 2_000  # series in the table

@@ -21,7 +21,7 @@ from ucsearch.layout import Layout
 from ucsearch.planner.decide.rows import NOT_PLANNED
 from ucsearch.planner.files.calendar import day_text, later
 from ucsearch.planner.files.numbers import offset_of, parse_dates
-from ucsearch.planner.files.table import check_writable, refuse_overwriting, write_table
+from ucsearch.planner.files.table import Style, check_writable, refuse_overwriting, write_table
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks, recorded_task
 from ucsearch.records.arrays import decode_array
@@ -79,7 +79,9 @@ def write_schedule(
         for one in found:
             yield from one
 
-    return write_table(out, COLUMNS, rows, for_people=True), sum(bool(one) for one in found)
+    own = [] if settings is None else [settings.path("states"), settings.path("sales")]
+    style = Style.like(own, "auto" if settings is None else settings.columns.decimal)
+    return write_table(out, COLUMNS, rows, for_people=True, style=style), sum(map(bool, found))
 
 
 def _plan_rows(row: Row, counts: Effective, blobs: dict[str, Floats], settings: Settings | None) -> list[list[Any]]:

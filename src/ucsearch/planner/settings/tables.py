@@ -83,6 +83,9 @@ class Columns(Table):
         default="refuse",
         description="sales: periods without a row are refused, are periods without demand, or their demand is unknown",
     )
+    add_up: bool = Field(
+        default=False, description="sales: rows of a series in one period are added up, such as receipts of a day"
+    )
     closing_stock: str = Field(
         default="", description="sales: stock at the end of a period; without any, demand was at least what was sold"
     )
