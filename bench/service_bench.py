@@ -304,7 +304,7 @@ def _stores() -> Any:
 
 
 def page_rows(found: dict[str, dict[str, Any]]) -> list[str]:
-    """The table of docs/how-to/service.md."""
+    """A table for a page."""
 
     def loop(m: dict[str, Any], name: str) -> str:
         return f"{m[name]['per_s']:,.0f} a second, {m[name]['cpu_ms']:.2f} ms"
@@ -365,7 +365,7 @@ def main() -> None:
     if len(found) == 2:
         slow, fast = (found[name]["clients_64"]["per_s"] for name in ("postgresql", "sqlite"))
         print(f"\nPostgreSQL decides {slow / fast:.2f} times as many a second as SQLite with {CLIENTS} clients")
-    print("\nfor docs/how-to/service.md:", *page_rows(found), sep="\n")
+    print("", *page_rows(found), sep="\n")
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1, default=float))
 

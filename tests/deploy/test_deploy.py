@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -70,9 +72,9 @@ def test_panels_do_not_lie_upon_each_other() -> None:
 
 def test_alerts_lead_to_the_runbook() -> None:
     text = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
-    places = re.findall(r"runbook: docs/how-to/service\.md#(\S+)", text)
+    places = re.findall(r"runbook: docs/how-to/service-faults\.md#(\S+)", text)
     assert len(places) == len(re.findall(r"- alert:", text)) == 8
-    headings = re.findall(r"^##+ (.*)$", (ROOT / "docs" / "how-to" / "service.md").read_text(), re.M)
+    headings = re.findall(r"^##+ (.*)$", (ROOT / "docs" / "how-to" / "service-faults.md").read_text(), re.M)
     anchors = {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings}
     assert set(places) <= anchors
 
@@ -122,11 +124,38 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     assert [line for line in done.stderr.splitlines() if line.startswith(("ucsearch", str(tmp_path)))] == []
 
 
-def test_the_commands_of_units_and_image_are_commands() -> None:
+def unknown(call: list[str]) -> list[str]:
+    """What is wrong with a call of `ucsearch`: names of commands and options that there are not, or values too many."""
     from typer.main import get_command
 
     from ucsearch.cli import app
 
+    command: Any = get_command(app)
+    rest = list(call)
+    while hasattr(command, "commands"):
+        if rest and rest[0] in {o for p in command.params for o in getattr(p, "opts", ())}:
+            return rest[1:]
+        if not rest or rest[0] not in command.commands:
+            return rest[:1] or ["a command"]
+        command = command.commands[rest.pop(0)]
+    if command.name == "verify":  # the verifier reads its own
+        return []
+    options = {o: p for p in command.params for o in getattr(p, "opts", ()) if o.startswith("-")}
+    odd, values = [], 0
+    while rest:
+        word = rest.pop(0)
+        name, equals, _ = word.partition("=")
+        if not word.startswith("-"):
+            values += 1
+        elif name not in options:
+            odd.append(word)
+        elif not equals and not getattr(options[name], "is_flag", False):
+            rest = rest[1:]
+    most = sum(p.param_type_name == "argument" for p in command.params)
+    return odd or (["values"] if values > most else [])
+
+
+def test_the_commands_of_units_and_image_are_commands() -> None:
     texts = [(DEPLOY / "systemd" / name).read_text() for name in UNITS]
     starts = [line for text in texts for line in re.findall(r"^ExecStart=.*?/bin/ucsearch (.*)", text, re.M)]
     calls = [line.rstrip("'").split() for line in starts]
@@ -134,14 +163,29 @@ def test_the_commands_of_units_and_image_are_commands() -> None:
     calls.append(json.loads(re.findall(r"^CMD (\[.*\])$", docker, re.M)[-1]))
     calls.append(json.loads(re.findall(r"command: (\[\"service\".*\])", (DEPLOY / "compose.yaml").read_text())[0]))
     assert len(calls) == 3
-    for call in calls:
-        command = get_command(app)
-        rest = list(call)
-        while hasattr(command, "commands"):
-            command = command.commands[rest.pop(0)]
-        # Every option is one of the command's own.
-        known = {o for p in command.params for o in getattr(p, "opts", ())}
-        assert {x for x in rest if x.startswith("--")} <= known, call
+    assert [call for call in calls if unknown(call)] == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "how-to/service.md",
+        "how-to/service-operations.md",
+        "how-to/service-faults.md",
+        "how-to/monitor.md",
+        "tutorials/operator.md",
+    ],
+)
+def test_the_commands_of_pages_are_commands(page: str) -> None:
+    """Whoever has to restore a log at night types what stands there."""
+    text = (ROOT / "docs" / page).read_text()
+    lines = [line.strip() for line in text.splitlines()]
+    shown = [line.removeprefix("$ ") for line in lines if line.startswith(("$ ucsearch ", "$ /opt/ucsearch/bin/"))]
+    shown += [found for found in re.findall(r"`(ucsearch [^`]*)`", text) if not found.endswith("...")]
+    calls = [shlex.split(re.sub(r"\s[|>&].*", "", line)) for line in shown]
+    calls = [call[1:] for call in calls if call[0].rpartition("/")[2] == "ucsearch"]
+    assert len(calls) >= 2
+    assert [(call, odd) for call in calls if (odd := unknown(call))] == []
 
 
 def test_the_image_runs_as_nobody_special_and_keeps_its_promises() -> None:
@@ -173,7 +217,7 @@ def test_the_plans_of_the_image_can_be_loaded() -> None:
 
 
 def test_every_test_that_the_page_of_faults_names_is_there() -> None:
-    page = (ROOT / "docs" / "how-to" / "service.md").read_text().partition("## What it survives")[2]
+    page = (ROOT / "docs" / "how-to" / "service-faults.md").read_text().partition("## What it survives")[2]
     place, names = "", re.findall(r"`(test_\w+\.py)?(?:::(test_\w+))?`", page)
     assert len(names) > 15
     for file, name in names:

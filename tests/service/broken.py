@@ -50,3 +50,9 @@ sound = _task("sound", worth)
 raises = _task("raises", worth_raises)
 nan = _task("nan", worth_nan)
 exits = _task("exits", worth_exits)
+
+pairs = uc.Task(
+    name="pairs", state=Level, actions=[(0.0, 0.0), (1.0, 2.0)], feasible=lambda s, a, p: True,
+    step=lambda s, a, y, p: Level(s.level + a[0] + a[1] - y), reward=lambda s, a, y, p: -a[0] - a[1],
+    fallback=lambda s, p: (0.0, 0.0),
+)  # fmt: skip

@@ -27,7 +27,7 @@ from ucsearch.planner.settings import load_settings
 from ucsearch.records.backup import backup
 from ucsearch.records.chain import Checkpoint
 from ucsearch.service.config import PlanTable, load_config
-from ucsearch.service.run import init, run
+from ucsearch.service.run import check, init, run
 from ucsearch.service.storage.backups import backup_log
 from ucsearch.service.writer.plans import load_plan
 
@@ -165,6 +165,16 @@ def test_other_addresses_need_tls_or_a_proxy(tmp_path: Path) -> None:
     for more in ('tls_cert = "c"\ntls_key = "k"\n', 'proxy_user_header = "X-User"\nproxies = ["10.0.0.1"]\n'):
         make_folder(tmp_path, f'[server]\nbind = "0.0.0.0:8411"\n{more}' + CONFIG)
         assert not load_config(tmp_path)[0].server.on_loopback
+
+
+def test_what_a_service_cannot_decide_is_refused_at_the_start(tmp_path: Path) -> None:
+    named = 'settings = "orders.toml"\ntask = "tests.service.broken:pairs"'
+    make_folder(tmp_path, CONFIG.replace('settings = "orders.toml"', named))
+    found = [finding for finding in check(tmp_path) if finding.level == 2]
+    assert [f.text for f in found] == [
+        "plan 'orders': actions of several numbers are for the library (uc.decide); a service decides, overrides and "
+        "shows one"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

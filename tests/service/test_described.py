@@ -161,6 +161,14 @@ async def _everything(client: Client, held: Held, clock: Clock) -> None:
     client.service.started = True
 
 
+ROOT = Path(__file__).resolve().parents[2]
+OPERATIONS = [
+    "allocate", "allocation", "checkpoint", "decide", "explain", "export", "list_decisions", "list_plans", "log",
+    "monitor", "monitors", "one_decision", "one_series", "openapi", "override", "pause", "plan_schema", "rearm",
+    "report", "resume", "stream", "verify",
+]  # fmt: skip
+
+
 def test_the_description_names_the_limits_and_nothing_that_is_not_there(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path, LIMITED) as client:
@@ -178,5 +186,10 @@ def test_the_description_names_the_limits_and_nothing_that_is_not_there(tmp_path
             text = json.dumps(description)
             used = set(re.findall(r"#/components/schemas/(\w+)", text))
             assert used == set(schemas)
+            pages = set(re.findall(r"docs/[\w./-]+\.md", text))
+            assert pages
+            assert [page for page in pages if not (ROOT / page).is_file()] == []
+            names = [o["operationId"] for operations in description["paths"].values() for o in operations.values()]
+            assert sorted(names) == OPERATIONS  # names of functions in generated clients
 
     asyncio.run(go())

@@ -86,7 +86,7 @@ def test_drill_does_it_in_one_command(tmp_path: Path) -> None:
     assert "restored and verified: 2 entries" in cli("service", "drill", folder, copies / "20260301T023000Z.db")
     one = (newest.read_bytes().replace(b"order 5", b"order 6", 1), newest.read_bytes())
     newest.write_bytes(one[0])
-    assert "SHA-256" in cli("service", "drill", folder, code=2)
+    assert "its SHA-256 is not the one of" in cli("service", "drill", folder, code=2)
     newest.write_bytes(one[1])
     # A copy of another log is no copy of this one.
     other = tmp_path / "other"

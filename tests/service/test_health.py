@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+import signal
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -62,6 +66,38 @@ def test_a_standby_answers_while_it_waits_and_takes_over(tmp_path: Path) -> None
     finally:
         admin.stop()
         second.stop()
+
+
+def test_the_command_answers_for_health_before_it_has_the_log(tmp_path: Path) -> None:
+    """`service run` beside another service: an orchestrator must not start it again and again."""
+    make_folder(tmp_path)
+    first = open_service(tmp_path)
+    first.start()
+    with closing(listen("127.0.0.1:0")) as free:
+        admin = address_of(free)
+    command = [
+        sys.executable, "-c", "from ucsearch.cli.main import main; main()", "service", "run", str(tmp_path), "--bind",
+        "127.0.0.1:0", "--admin-bind", admin,
+    ]  # fmt: skip
+    second = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        until(lambda: answers(admin), 60.0)
+        assert asked(admin, "/healthz")[0] == 200
+        until(lambda: "standby" in asked(admin, "/readyz")[1])
+        first.stop()
+        assert second.stdout is not None
+        assert second.stdout.readline().startswith("ready: ")
+        until(lambda: asked(admin, "/readyz")[0] == 200)
+    finally:
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(30) == 0
+
+
+def answers(address: str) -> bool:
+    try:
+        return asked(address, "/healthz")[0] > 0
+    except OSError:
+        return False
 
 
 def test_without_usable_tokens_it_is_not_ready(tmp_path: Path) -> None:

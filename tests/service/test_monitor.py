@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.service.console_kit import DRIFTS, EVIL, RAMPED, Person, fill
+from tests.service.console_kit import WATCHED as LIMITED
 from tests.service.kit import CONFIG, START, Client, Clock, running
+from ucsearch.monitor import Monitor, Settings, rank_of
 from ucsearch.records.canonical import seal
 from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
@@ -134,6 +137,42 @@ def test_the_monitor_is_the_same_after_a_restart_and_a_series_earns_its_way_back
 
     run(tmp_path, second, tokens=tokens)
     assert {v.status for v in verify_log(tmp_path / "log/decisions.db")} == {"valid"}
+
+
+def test_a_series_that_has_tripped_leaves_the_pool_and_the_verifier_says_the_same(tmp_path: Path) -> None:
+    """`drift` of a calm series is the pool's: a pool that kept the bad one would be another figure."""
+    hours, seen = 20, list[float]()
+
+    async def go() -> None:
+        async with running(tmp_path, LIMITED, RAMPED) as client:
+            await fill(client, hours)
+            monitor = client.service.plan_states.journal.plans["orders"].monitor
+            assert monitor.tripped() == (DRIFTS,)
+            seen.append(monitor.status().evidence)
+
+    asyncio.run(go())
+    alone, paths = Monitor(Settings(max_undercoverage=0.035)), [8.0 + 0.1 * (j - 30) for j in range(60)]
+    for _ in range(hours - 1):  # the last period is not over
+        alone.period([(DRIFTS, *rank_of(paths, 30.0)), (EVIL, *rank_of(paths, 8.0))])
+    assert alone.has_tripped(DRIFTS)
+    assert seen == [alone.status().evidence]
+    assert {v.status for v in verify_log(tmp_path / "log/decisions.db")} == {"valid"}
+
+
+def test_one_form_arms_everything_again_that_is_ticked(tmp_path: Path) -> None:
+    async def go(client: Client, clock: Clock) -> None:
+        for _ in range(8):
+            await day(client, clock, 99.0, "A", "B")
+        assert set(client.service.plan_states.journal.plans["orders"].monitor.tripped()) == {"", "A", "B"}
+        person = Person(client)
+        await person.login("admin")
+        ticked = {f"stream:{name}": "yes" for name in ("", "A", "B")}
+        form = "/console/monitor/orders/rearm"
+        page = await person.send(form, "/console/monitor", why="another shop", accept="yes", **ticked)
+        assert "Armed again." in page.text
+        assert client.service.plan_states.journal.plans["orders"].monitor.tripped() == ()
+
+    run(tmp_path, go)
 
 
 @pytest.mark.parametrize(

@@ -295,8 +295,8 @@ def test_the_console_shows_and_verifies_every_file(tmp_path: Path) -> None:
 
 
 def test_a_database_goes_on_in_another_one_by_way_of_files(tmp_path: Path, postgres: Server) -> None:
-    """The drill of docs/how-to/service.md: copied to a file, rotated there, the next file copied to an empty database,
-    and the end of the old one copied back, so that nobody writes there any more."""
+    """As docs/how-to/service-operations.md has it: copied to a file, rotated there, the next file copied to an empty
+    database, and the end of the old one copied back, so that nobody writes there any more."""
     clock, old, new = Clock(), postgres.fresh(), postgres.fresh()
     tokens: dict[str, str] = {}
     folder, archive = tmp_path / "service", tmp_path / "archive/decisions.db"

@@ -289,7 +289,8 @@ class Config(_Table):
             raise ValueError(f"plan: saw {twice[0]!r} twice, expected each name once")
         if self.rotation.entries and self.store.is_postgres:
             raise ValueError(
-                "rotation.entries: saw it with a log in PostgreSQL, expected 0; docs/how-to/service.md says how"
+                "rotation.entries: saw it with a log in PostgreSQL, expected 0; "
+                "docs/how-to/service-operations.md says how"
             )
         return self
 

@@ -275,7 +275,8 @@ def check(folder: str | Path, *, store: str | None = None) -> Iterator[Finding]:
             worse = warmed.engine == "python" and plan.settings.run.engine != "python"
             yield Finding((0 if table.allow_plain else 2) if worse else 0, f"plan {table.name!r}: {warmed.note}")
         except UCSearchError as error:
-            yield Finding(2, f"plan {table.name!r}: {error}")
+            told = str(error)
+            yield Finding(2, told if told.startswith("plan ") else f"plan {table.name!r}: {told}")
     try:
         if text := check_folders(config, place):
             yield Finding(1, text)
