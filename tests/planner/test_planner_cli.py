@@ -121,7 +121,9 @@ def test_series_that_need_a_person_are_exit_code_1(job: Path) -> None:
 
 def test_many_problems_are_counted(job: Path) -> None:
     names = [f"S{i:02d}" for i in range(30)]
-    write_csv(job / "forecasts.csv", FORECAST_HEAD, forecast_rows([*NAMES, *names]))
+    bad = [[*row[:2], "x", *row[3:]] for row in forecast_rows(names)]
+    write_csv(job / "forecasts.csv", FORECAST_HEAD, [*forecast_rows(NAMES), *bad])
+    write_csv(job / "states.csv", STATE_HEAD, state_rows([*NAMES, *names]))
     result = run(*DECIDE, code=1)
     assert result.stderr.count("Refused: ") == 20
     assert "and 10 more; [files] problems names a file for all of them" in result.stderr
@@ -139,7 +141,7 @@ def test_strict_decides_nothing(job: Path) -> None:
     ("words", "message"),
     [
         (("-c", "nowhere.toml"), "Error: nowhere.toml: cannot be read"),
-        (("--set", "files.forecasts=nowhere.csv"), "Error: nowhere.csv: cannot be read"),
+        (("--set", "files.forecasts=nowhere.csv"), "files.forecasts: saw no file nowhere.csv, expected one that is there"),
         (("--set", "files.decisions=out.ods"), "expected a file called .csv, .xlsx or .parquet"),
         (("--set", "files.forecasts="), "--set: saw 'files.forecasts=', expected KEY=VALUE"),
         (("--set", "files.decision=out.csv"), "files.decision: unknown key, expected 'decisions'?"),
@@ -155,6 +157,35 @@ def test_unusable_files_are_exit_code_2(job: Path, words: tuple[str, ...], messa
 def test_a_folder_without_settings_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "-c: saw no settings file in this folder" in run("decide", code=2).stderr
+
+
+def test_an_override_is_typed_with_the_commas_of_the_files(job: Path) -> None:
+    run(*DECIDE)
+    words = ("override", "A", "--who", "me", "--why", "rain", "--force")
+    assert "not as 1 or 1000" in run(*words, "1.000", code=2).stderr
+    text = (job / "states.csv").read_text().replace(".0", "").replace(",", ";")
+    (job / "states.csv").write_text(text)
+    assert "by 1000, which is off the grid" in run(*words, "1.000").stdout
+    assert "by 7.5, which is off the grid" in run(*words, "7,5").stdout
+    (job / "states.csv").write_text(text.replace("3", "3.5"))
+    assert "not as 1 or 1000" in run(*words, "1.000", code=2).stderr
+
+
+def test_what_is_wrong_with_many_series_alike_is_one_line(job: Path) -> None:
+    rows = [[s, d, *row] for s, _, *row in forecast_rows() for d in ("2024-05-20",)]
+    head = ["series", "date", *FORECAST_HEAD[2:]]
+    dates = {s: iter(("2024-05-20", "2024-05-21", "2024-05-22")) for s in NAMES}
+    write_csv(job / "forecasts.csv", head, [[s, next(dates[s]), *row] for s, _, *row in rows])
+    result = run(*DECIDE, "--set", "period=day", code=1)
+    (line,) = (x for x in result.stderr.splitlines() if x.startswith("Refused"))
+    assert "series A, and 4 more series: saw 2024-05-20 as its first date" in line
+
+
+def test_a_history_is_forecast_without_a_policy(job: Path) -> None:
+    write_csv(job / "sales.csv", ["series", "step", "demand"], [["A", t + 1, float(t % 5)] for t in range(40)])
+    (job / "job.toml").write_text(TOML.replace('[policy]\nname = "exact"\ndepth = 3\nrisk = 0.25\n', ""))
+    assert "forecast.steps: saw nothing" in run("forecast", "-c", "job.toml", code=2).stderr
+    assert "1 series, 2 periods ahead" in run("forecast", "-c", "job.toml", "--set", "forecast.steps=2").stdout
 
 
 def test_settings_are_found_above_and_files_lie_beside_them(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

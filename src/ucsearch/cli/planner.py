@@ -81,7 +81,7 @@ def forecast(
         found = settings_of(settings, changes, plans=False)
         checked_files(found, ["sales"], ["forecasts", "archive", "problems"])
         report = run_forecast(
-            found, _named(found, "sales"), _named(found, "forecasts"), archive=found.path("archive"), issued=now or "",
+            found, _input(found, "sales"), _named(found, "forecasts"), archive=found.path("archive"), issued=now or "",
             any_sign=found.task is None, progress=progress,
         )  # fmt: skip
     print_problems(report.problems, path=found.path("problems"))
@@ -112,7 +112,7 @@ def calibrate(settings: SettingsOption = None, changes: ChangesOption = None) ->
         checked_files(found, ["sales"], ["problems"], others=_pages(page))
         with progress_bar("walking forward") as progress:
             result = run_calibrate(
-                found, _named(found, "sales"), origins=found.backtest.origins, any_sign=found.task is None,
+                found, _input(found, "sales"), origins=found.backtest.origins, any_sign=found.task is None,
                 progress=progress,
             )  # fmt: skip
         print_problems(result.problems, path=found.path("problems"))
@@ -141,7 +141,7 @@ def backtest(settings: SettingsOption = None, changes: ChangesOption = None) -> 
         checked_files(found, ["sales", "states"], ["results", "problems"], others=_pages(page))
         with progress_bar("replaying") as progress:
             result = run_backtest(
-                found, _named(found, "sales"), states=_if_there(found, "states"), progress=progress,
+                found, _input(found, "sales"), states=_if_there(found, "states"), progress=progress,
                 keep=Path(".") if out is None else out.parent,
             )  # fmt: skip
         print_problems(result.problems, path=found.path("problems"))
@@ -184,7 +184,7 @@ def tune(settings: SettingsOption = None, changes: ChangesOption = None) -> None
         check_place(out)
         with progress_bar("tuning") as progress:
             result = run_tune(
-                found, _named(found, "sales"), states=_if_there(found, "states"), progress=progress, keep=out.parent
+                found, _input(found, "sales"), states=_if_there(found, "states"), progress=progress, keep=out.parent
             )
         print_problems(result.report.problems, path=found.path("problems"))
         contents = (result.text.encode(), result.evidence(), f"{result.table()}\n".encode())
@@ -232,7 +232,7 @@ def decide(
             moment = datetime.now(UTC)
         try:
             report = run_decide(
-                found, _named(found, "forecasts"), _named(found, "states"), _named(found, "decisions"), log,
+                found, _input(found, "forecasts"), _input(found, "states"), _named(found, "decisions"), log,
                 archive=archive, keep=archive, sales=sales, html=page, strict=strict, fresh=fresh, now=moment,
                 clock=lambda: datetime.now(UTC), progress=progress,
             )  # fmt: skip
@@ -272,6 +272,18 @@ def _named(settings: Settings, key: str) -> Path:
     path = settings.path(key)
     if path is None:
         raise InputError(f"files.{key}", "nothing", "a file")
+    return path
+
+
+def _input(settings: Settings, key: str) -> Path:
+    """The same of a file that is read, which must be there."""
+    from ucsearch.errors import InputError
+
+    path = _named(settings, key)
+    if not path.exists():
+        raise InputError(
+            f"files.{key}", f"no file {path}", "one that is there", hint=f"--set files.{key}=FILE names it."
+        )
     return path
 
 

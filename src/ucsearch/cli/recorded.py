@@ -24,6 +24,7 @@ from ucsearch.formatting import figure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ucsearch.planner.files.numbers import Decimal
     from ucsearch.planner.recorded.shared import Load
     from ucsearch.planner.settings import Settings
 
@@ -164,12 +165,11 @@ def override(
         if withdraw is (quantity is not None):
             raise InputError("QUANTITY", quantity or "nothing", "a quantity, or --withdraw")
         found, updated = settings_of(settings, changes, plans=False), False
-        decimal = found.columns.decimal
         try:
             done = override_decision(
                 log_of(found), series, who=who, why=why, clock=lambda: datetime.now(UTC), quantity=quantity,
                 task=own_task(task, found), force=force,
-                decimal=None if decimal == "auto" else decimal,
+                decimal=_decimal(found),
             )  # fmt: skip
         except NotAllowed as error:
             typer.echo(f"Refused: {printable(error)}. Nothing was recorded; --force records it as forced.", err=True)
@@ -274,6 +274,17 @@ def tasks(
             typer.echo(json.dumps(json_schema(), indent=2))
             return
         typer.echo(list_tasks() if name is None else describe_task(name))
+
+
+def _decimal(settings: Settings) -> Decimal | None:
+    """How numbers are typed: as the settings say, or with the commas of the user's files; None where neither tells."""
+    from ucsearch.planner.files.table import Style
+
+    said = settings.columns.decimal
+    if said != "auto":
+        return said
+    commas = Style.like([settings.path("states"), settings.path("decisions")]).decimal == ","
+    return "," if commas else None
 
 
 def _file_name(text: str) -> str:

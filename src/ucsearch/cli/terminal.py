@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,15 +82,27 @@ def one_line(error: object) -> str:
 
 
 def print_problems(problems: Sequence[Problem], more: int = 0, path: Path | None = None) -> None:
-    """The first problems on stderr; all of them go to `path`."""
-    for problem in problems[:SHOWN]:
-        typer.echo(f"{'Refused' if problem.refuses else 'Note'}: {problem}", err=True)
-    hidden = len(problems) + more - min(len(problems), SHOWN)
+    """The first problems on stderr, what is wrong with many series alike in one line; all of them go to `path`."""
+    told = _grouped(problems)
+    for problem, series in told[:SHOWN]:
+        many = f", and {len(series) - 1:,} more series" if len(series) > 1 else ""
+        one = replace(problem, series=f"{series[0]}{many}")
+        typer.echo(f"{'Refused' if problem.refuses else 'Note'}: {one}", err=True)
+    hidden = more + sum(len(series) for _, series in told[SHOWN:])
     if hidden > 0:
         where = f"; all are in {path}" if path else "; [files] problems names a file for all of them"
         typer.echo(f"and {hidden} more{where}", err=True)
     if path is not None:
         write_problems(problems, path)
+
+
+def _grouped(problems: Sequence[Problem]) -> list[tuple[Problem, list[str]]]:
+    """Problems that have no place of their own and read alike, with their series; others alone."""
+    found: dict[object, tuple[Problem, list[str]]] = {}
+    for i, problem in enumerate(problems):
+        key = i if problem.place else (problem.file, problem.column, problem.text, problem.refuses)
+        found.setdefault(key, (problem, []))[1].append(problem.series)
+    return list(found.values())
 
 
 def write_problems(problems: Sequence[Problem], path: Path) -> None:

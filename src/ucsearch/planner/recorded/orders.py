@@ -181,6 +181,10 @@ def _parts(out: Path, sent: Sequence[Order], by: str) -> Iterator[tuple[Path, li
         yield out.with_name(f"{out.stem}-{name}{out.suffix}"), [o for o in sent if o.group == group]
 
 
+def _cents(cost: float | None) -> float | None:
+    return None if cost is None else round(cost, 2)
+
+
 def _write(path: Path, orders: Sequence[Order], settings: Settings, by: str, style: Style, has_orders: bool) -> int:
     quantity = f"order [{settings.units}]" if has_orders else "action"
     cost = f"expected_cost [{settings.currency}]" if settings.currency else "expected_cost"
@@ -194,7 +198,8 @@ def _write(path: Path, orders: Sequence[Order], settings: Settings, by: str, sty
         for o in orders:
             yield [
                 o.series, *([o.group] if by else []), o.quantity, *([o.label] if labelled else []), o.date,
-                *([o.arrival] if has_orders else []), o.expected_cost, o.outcome, o.decided_by, o.reason, o.decision,
+                *([o.arrival] if has_orders else []), _cents(o.expected_cost), o.outcome, o.decided_by, o.reason,
+                o.decision,
             ]  # fmt: skip
 
     return write_table(path, columns, rows, for_people=True, style=style)

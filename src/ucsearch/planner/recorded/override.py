@@ -63,7 +63,7 @@ def override_decision(
             raise RecordError("the recorded task is not one of this package; name it with --task")
         inputs = recorded_inputs(record, found)
         text = action or quantity or ""
-        given = read_action(text, inputs.labels, inputs.actions, read_number(text, "override.action", decimal))
+        given = read_action(text, inputs.labels, inputs.actions, read_number(text, "QUANTITY", decimal))
         by_units = quantity is not None and config_of(found).places_orders and not isinstance(given, str)
         taken = _ordering(inputs, found, float(given)) if by_units else given
     try:
