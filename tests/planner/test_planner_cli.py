@@ -141,7 +141,7 @@ def test_strict_decides_nothing(job: Path) -> None:
     ("words", "message"),
     [
         (("-c", "nowhere.toml"), "Error: nowhere.toml: cannot be read"),
-        (("--set", "files.forecasts=nowhere.csv"), "files.forecasts: saw no file nowhere.csv, expected one that is there"),
+        (("--set", "files.forecasts=nowhere.csv"), "files.forecasts: saw no file nowhere.csv"),
         (("--set", "files.decisions=out.ods"), "expected a file called .csv, .xlsx or .parquet"),
         (("--set", "files.forecasts="), "--set: saw 'files.forecasts=', expected KEY=VALUE"),
         (("--set", "files.decision=out.csv"), "files.decision: unknown key, expected 'decisions'?"),
