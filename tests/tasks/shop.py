@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ def placed(wanted: float, minimum: float, pack: float) -> float:
     return math.ceil(wanted / pack - 1e-9) * pack if pack else wanted
 
 
-def quantities(shop: Shop, now: Day, action: float) -> tuple[float, float]:
+def quantities(shop: Shop, now: Day, action: Any) -> tuple[float, float]:
     if shop.fast_lead is not None:
-        slow, fast = divmod(action, 1_000_000.0)
+        slow, fast = action
         return placed(slow, shop.minimum, shop.pack), placed(fast, shop.fast_minimum, shop.fast_pack)
     return placed(action - now.position if shop.by_level else action, shop.minimum, shop.pack), 0.0
 
@@ -91,7 +92,7 @@ def bill(shop: Shop, slow: float, fast: float) -> float:
     return paid + (shop.fixed_cost if slow else 0.0) + (shop.fast_fixed_cost if fast else 0.0)
 
 
-def allowed(shop: Shop, now: Day, action: float) -> bool:
+def allowed(shop: Shop, now: Day, action: Any) -> bool:
     slow, fast = quantities(shop, now, action)
     total = slow + fast
     if not is_open(shop, now.day):
@@ -102,7 +103,7 @@ def allowed(shop: Shop, now: Day, action: float) -> bool:
     return total == 0.0 or (fits and now.position + total <= shop.capacity)
 
 
-def after(shop: Shop, now: Day, action: float, demand: float) -> tuple[Day, float]:
+def after(shop: Shop, now: Day, action: Any, demand: float) -> tuple[Day, float]:
     """Tomorrow morning, and what today earned."""
     slow, fast = quantities(shop, now, action)
     orders = list(now.orders)
@@ -142,7 +143,7 @@ def after(shop: Shop, now: Day, action: float, demand: float) -> tuple[Day, floa
     return tomorrow, shop.price * served - cost
 
 
-def best(shop: Shop, now: Day, actions: list[float], law: list[tuple[float, float]], depth: int) -> dict[float, float]:
+def best(shop: Shop, now: Day, actions: list[Any], law: list[tuple[float, float]], depth: int) -> dict[Any, float]:
     """The expected return of every first action that keeps the rules whatever happens, followed by the best ones."""
     known: dict[tuple[Day, int], float] = {}
 
@@ -154,7 +155,7 @@ def best(shop: Shop, now: Day, actions: list[float], law: list[tuple[float, floa
             known[key] = max((worth(state, a, left) for a in actions if allowed(shop, state, a)), default=-math.inf)
         return known[key]
 
-    def worth(state: Day, action: float, left: int) -> float:
+    def worth(state: Day, action: Any, left: int) -> float:
         total = 0.0
         for demand, share in law:
             new, earned = after(shop, state, action, demand)

@@ -131,8 +131,10 @@ def decided(case: Case, engine: str = "python") -> uc.Decision:
     )  # fmt: skip
 
 
-def scores(record: dict) -> dict[float, float]:
-    return {rival["action"]: rival["upper"] for rival in record["rivals"]}
+def scores(record: dict) -> dict:
+    actions = [rival["action"] for rival in record["rivals"]]
+    keys = [tuple(a) if isinstance(a, list) else a for a in actions]
+    return {key: rival["upper"] for key, rival in zip(keys, record["rivals"], strict=True)}
 
 
 def checked(seed: int) -> tuple[Case, dict]:

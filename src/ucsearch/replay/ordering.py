@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.layout import own_row
+from ucsearch.packing import unpacked
 from ucsearch.replay.classics.adaptive import forecast_level, fractile, rolling_quantile_level
 from ucsearch.replay.walk import Choice, Seen
 from ucsearch.task import Task
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
+from ucsearch.tasks.inventory.calendar import Calendar
 
 __all__ = [
     "ItemState",
@@ -95,6 +97,12 @@ class ItemState(NamedTuple):
     def span(self) -> int:
         """Periods until the order after this one can arrive."""
         return span_of(self.state, self.params)
+
+    @property
+    def periods_between_orders(self) -> int:
+        """Periods to the next order day."""
+        flags, place = self.params.open, int(self.state.clock)
+        return next(k for k in range(1, len(flags) + 1) if flags[(place + k) % len(flags)])
 
     @property
     def period_demand(self) -> float:
@@ -293,16 +301,17 @@ PairWish = Callable[[ItemState], tuple[float, float]]
 
 
 def base_surge(item: ItemState, share: float = 0.8, ratio: float | None = None) -> tuple[float, float]:
-    """Tailored base-surge: a constant share of mean demand from the regular supplier, and what is missing to the
-    critical fractile of demand over the expedited span from the expedited one."""
+    """Tailored base-surge (Allon and van Mieghem 2010): a constant share of mean demand from the regular supplier, and
+    from the expedited one what is missing to the critical fractile of demand until its next order can arrive."""
     if not item.is_open:
         return 0.0, 0.0
-    return share * item.period_demand, expedited_gap(item, ratio, share * item.period_demand)
+    constant = share * item.period_demand * item.periods_between_orders
+    return constant, expedited_gap(item, ratio, constant)
 
 
 def dual_index(item: ItemState, ratio: float | None = None, fast: float | None = None) -> tuple[float, float]:
-    """Dual-index: expedite up to a fractile of demand over the expedited span, then order the rest regularly up to the
-    critical fractile of demand over the regular one."""
+    """Dual-index (Veeraraghavan and Scheller-Wolf 2008): expedite up to a fractile of demand over the expedited span,
+    then order regularly up to the critical fractile of demand over the regular one."""
     if not item.is_open:
         return 0.0, 0.0
     quick = expedited_gap(item, fast, 0.0)
@@ -310,14 +319,17 @@ def dual_index(item: ItemState, ratio: float | None = None, fast: float | None =
 
 
 def expedited_gap(item: ItemState, ratio: float | None, regular: float) -> float:
-    """Units missing to the fractile of demand until the expedited order after this one arrives, of stock and orders
-    that arrive until then."""
+    """Units missing to the fractile of demand until the expedited order after this one can arrive, of stock and orders
+    that arrive no later than an expedited order of now; `regular` is ordered now from the other supplier."""
     p, s = item.params, item.state
     place = int(s.clock)
     reach = int(p.fast_slot[place])
     arriving = sum(s.pipeline[: reach + 1]) + (regular if p.slot[place] <= reach else 0.0)
-    periods = max(1, item.span - int(p.lead_time) + reach)
-    level = SpanDemand(item.members[:, :periods], item.weights).fractile(item.ratio(ratio))
+    after = item.periods_between_orders
+    following = (place + after) % len(p.open)
+    days = Calendar(p.open, p.due, p.fast_slot, p.span)
+    span = after + days.arrival(following)
+    level = SpanDemand(item.members[:, :span], item.weights).fractile(item.ratio(ratio))
     return float(max(level - s.on_hand - arriving, 0.0))
 
 
@@ -326,13 +338,12 @@ class PairOrdering(Ordering):
 
     def _action(self, item: ItemState, wish: Any, table: Floats, mask: NDArray[np.bool_]) -> float:
         slow, fast = wish(item)
-        allowed = table[mask].tolist()
-        if not allowed:
+        if not mask.any():
             return math.nan
-
-        def away(action: float) -> tuple[float, float]:
-            p = item.params
-            regular, quick = supplier_rules.regular_of(action, p), supplier_rules.expedited_of(action, p)
-            return abs(regular - slow) + abs(quick - fast), action
-
-        return float(min(allowed, key=away))
+        pairs = unpacked(table[mask], 2)
+        p = item.params
+        placed = [
+            (supplier_rules.regular_of(a, p), supplier_rules.expedited_of(a, p)) for a in map(tuple, pairs.tolist())
+        ]
+        away = [abs(regular - slow) + abs(quick - fast) for regular, quick in placed]
+        return float(table[mask][int(np.argmin(away))])

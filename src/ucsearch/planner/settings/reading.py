@@ -23,11 +23,13 @@ from ucsearch.options import Proof
 from ucsearch.planner.settings.edit import Changes, edited
 from ucsearch.planner.settings.own import own_task
 from ucsearch.planner.settings.schema import file_model, forecaster_classes, model_of, policy_classes, task_classes
+from ucsearch.planner.settings.suppliers import Supplier, supplier_problems, with_suppliers
 from ucsearch.planner.settings.tables import OWN, OwnObject, Run, Settings, SharedLimit
 
 __all__ = ["USUAL_NAME", "NoSettings", "SettingsError", "find_settings", "load_settings", "parse_settings"]
 
 USUAL_NAME = "ucsearch.toml"
+_LISTED: dict[str, Any] = {"shared": SharedLimit, "supplier": Supplier}  # tables of which there may be several
 _OURS = ("name", "without_forecast", "shared_gap", "shared_serve")  # keys that belong to no class
 
 
@@ -68,6 +70,9 @@ def parse_settings(
         data, content = text.encode("utf-8"), tomllib.loads(text)
     if not plans and "task" not in content:
         _forecasts_only(content)
+    if wrong := supplier_problems(content):
+        raise SettingsError([f"{file}: {line}" for line in wrong])
+    with_suppliers(content)
     _holidays(content, file)
     _what_follows(content)
     _closed_effort(content)
@@ -388,7 +393,7 @@ def _allowed(loc: Sequence[str], wrong: str) -> str:
             cls: Any = classes[tag]
             model = model_of(cls, tag)
         else:
-            model = SharedLimit if loc[0] == "shared" else model.model_fields[loc[0]].annotation
+            model = _LISTED.get(loc[0]) or model.model_fields[loc[0]].annotation
     keys = list(model.model_fields)
     close = difflib.get_close_matches(wrong, keys, n=1)
     hint = f"{close[0]!r}? All keys: " if close else "one of "

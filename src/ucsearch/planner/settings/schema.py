@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, create_model
 
 from ucsearch.decision.gate import Calibration, Gate
 from ucsearch.options import Proof
+from ucsearch.planner.settings.suppliers import Supplier
 from ucsearch.planner.settings.tables import (
     OWN,
     Actions,
@@ -189,6 +190,7 @@ def file_model(described: bool = False) -> type[BaseModel]:
         run=part(Run),
         log=(Log, Log()),
         shared=(dict[str, SharedLimit], {}),
+        supplier=(list[Supplier], []),
     )
 
 

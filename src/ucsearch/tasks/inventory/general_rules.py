@@ -29,6 +29,7 @@ __all__ = [
     "feasible",
     "invariant",
     "issued",
+    "level_of",
     "moved",
     "placed",
     "reward",
@@ -224,16 +225,19 @@ def fallback(s: Any, p: Any) -> float:
     return best
 
 
-def fallback_to_level(s: Any, p: Any) -> float:
-    """The feasible action that brings stock and open orders closest to a level, the smaller on ties: `fallback_order`,
-    or the critical fractile of demand until the next order can arrive."""
+def level_of(s: Any, p: Any) -> float:
+    """The level that a fallback orders up to: `fallback_order`, or the critical fractile of demand until the next order
+    can arrive."""
     span = floor(p.span[floor(s.clock)])
     if span > len(p.levels):
         span = len(p.levels)
-    level = p.fallback_order if p.fallback_order >= 0.0 else p.levels[span - 1]
-    target = level - position_of(s)
-    if target < 0.0:
-        target = 0.0
+    level: float = p.fallback_order if p.fallback_order >= 0.0 else p.levels[span - 1]
+    return level
+
+
+def fallback_to_level(s: Any, p: Any) -> float:
+    """The feasible action that brings stock and open orders closest to a level, the smaller on ties."""
+    target = max(level_of(s, p) - position_of(s), 0.0)
     best = p.grid[0]
     nearest = -1.0
     for a in p.grid:
@@ -242,4 +246,4 @@ def fallback_to_level(s: Any, p: Any) -> float:
             if nearest < 0.0 or gap < nearest:
                 nearest = gap
                 best = a
-    return best
+    return float(best)

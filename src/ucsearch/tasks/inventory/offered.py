@@ -21,7 +21,10 @@ from ucsearch.trace import Trace
 if TYPE_CHECKING:
     from ucsearch.tasks.inventory.record import LeadTimeInventory
 
-__all__ = ["CYCLE_STEPS", "fitted_sizes", "in_packs", "needs_cycles", "offered_sizes", "with_cycles"]
+__all__ = [
+    "CYCLE_STEPS", "fitted_sizes", "in_packs", "needs_cycles", "offered_pairs", "offered_sizes",
+    "with_cycles",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 LONGEST_CLOSED = 2  # periods of lead time
@@ -69,6 +72,20 @@ def offered_sizes(config: LeadTimeInventory, trace: Trace, params: Any, sizes: A
         grid = rounded_up(grid, step)
     actions, grid = in_packs(grid, params)
     return params._replace(**columns | {"grid": grid}), actions
+
+
+def offered_pairs(config: LeadTimeInventory, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
+    """Params and actions (W, m, 2): every size of the regular supplier with every one of the expedited supplier, fitted
+    to each series where [actions] say `lots`."""
+    if not sizes.lots:
+        return params, None
+    lots, fast = config.lots_of_pairs(trace, params, sizes.round_to)
+    slow, grid = distinct(lots.sizes)
+    fast, _ = distinct(fast)
+    shape = (len(slow), slow.shape[1], fast.shape[1])
+    pairs = np.stack([np.broadcast_to(slow[:, :, None], shape), np.broadcast_to(fast[:, None, :], shape)], axis=-1)
+    pairs = np.where(np.isnan(pairs).any(axis=-1, keepdims=True), np.nan, pairs)
+    return params._replace(grid=grid), pairs.reshape(len(slow), -1, 2)
 
 
 def fitted_sizes(config: Any, trace: Trace, params: Any, count: int, step: float) -> tuple[Floats, Floats, Floats]:

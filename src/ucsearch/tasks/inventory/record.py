@@ -39,7 +39,7 @@ from ucsearch.tasks.inventory.bound import bound, prepare
 from ucsearch.tasks.inventory.candidates import refined_plans, ways_to_plan
 from ucsearch.tasks.inventory.foresight import foreseen
 from ucsearch.tasks.inventory.notes import notes_of
-from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
+from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_pairs, offered_sizes, with_cycles
 from ucsearch.tasks.inventory.sizes import (
     Lattice,
     Lots,
@@ -51,6 +51,7 @@ from ucsearch.tasks.inventory.sizes import (
     mean_demand,
     moments,
     on_lattice,
+    pair_lots,
     scaled_columns,
 )
 from ucsearch.tasks.inventory.switches import OrderPair, Switches, general_situation
@@ -299,6 +300,8 @@ class LeadTimeInventory(Switches):
         """No order and up to `count` sizes that fit each window's forecast, and their lattice, for
         `trace.on_lattice(found.unit)` and mode "closed". Quantities are rounded to `step` units (0: not at all) and to
         whole packs. `fitted`: items whose demand is steady get sizes and a lattice fine enough for it."""
+        if self.has_two_suppliers:
+            return self.lots_of_pairs(trace, params, step)[0]
         spread = None
         if fitted:
             demand = np.maximum(trace.members[:, :, : self.lead_time + 1, 0], 0.0).sum(axis=2)
@@ -308,6 +311,12 @@ class LeadTimeInventory(Switches):
             mean, first = mean_demand(trace), min(self.lead_time, trace.horizon - 1)
             return lots(mean, first, params, count, step, spread=spread, span=self.span, apart=self.review, most=most)
         return lots(mean_demand(trace), self.lead_time, params, count, step, spread=spread)
+
+    def lots_of_pairs(self, trace: Trace, params: Any, step: float) -> tuple[Lots, Floats]:
+        """As `lots`, with two suppliers: sizes of the regular one with their lattice, and (W, n) of the expedited."""
+        most = np.inf if self.shelf_life is None else self.shelf_life + 1.0
+        count, fast = len(self.order_sizes) - 1, len(self.expedited_sizes) - 1
+        return pair_lots(mean_demand(trace), params, max(count, 1), max(fast, 1), max(step, 1.0), self.review, most)
 
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
         """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.
@@ -426,18 +435,19 @@ class LeadTimeInventory(Switches):
             return False
         return not (np.any(p.by_level) or np.any(p.minimum_order) or np.any(p.case_pack))
 
-    def quantity(self, s: Any, a: float, p: Any) -> float:
-        """Units ordered: levels depend on the stock, small orders are raised, packs are whole."""
+    def quantity(self, s: Any, a: Any, p: Any) -> float:
+        """Units ordered: levels depend on the stock, small orders are raised, packs are whole; from both suppliers."""
         if self.has_two_suppliers:
             return supplier_rules.ordered(s, a, p)
         return float(rules.ordered(s, a, p))
 
-    def action_for(self, s: Any, quantity: float, p: Any) -> float:
-        """The order, or the level, of so many units; from two suppliers a regular order."""
+    def action_for(self, s: Any, quantity: float, p: Any) -> Any:
+        """The order, or the level, of so many units; with two suppliers a regular order."""
         if not 0.0 <= quantity < math.inf:
             raise InputError("QUANTITY", figure(quantity), "units to order, at least 0")
-        action = quantity + rules.position_of(s) if p.by_level != 0.0 else quantity
-        action *= supplier_rules.EACH if self.has_two_suppliers else 1.0
+        action: Any = quantity + rules.position_of(s) if p.by_level != 0.0 else quantity
+        if self.has_two_suppliers:
+            action = (quantity, 0.0)
         order = self.quantity(s, action, p)
         if not math.isclose(order, quantity, rel_tol=_CLOSE, abs_tol=0.0):
             why = [f"the minimum order is {figure(p.minimum_order)}"] if quantity < p.minimum_order else []
@@ -498,7 +508,7 @@ class LeadTimeInventory(Switches):
     def offered(self, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
         """Sizes that fit each item, in whole packs, as [actions] of the settings say."""
         if self.has_two_suppliers:
-            return self.offered_pairs(trace, params, sizes)
+            return offered_pairs(self, trace, params, sizes)
         return offered_sizes(self, trace, params, sizes)
 
     def planned_trace(self, trace: Trace, params: Any, policy: Policy, sizes: Any) -> Trace:
@@ -580,7 +590,7 @@ def _general_task(config: LeadTimeInventory) -> Task:
             config=config,
             name="lead_time_inventory",
             state=general_rules.State,
-            actions=params.grid,
+            actions=config.pairs,
             limits=(0.0, NO_LIMIT),
             params=params,
             feasible=supplier_rules.feasible,
@@ -589,8 +599,9 @@ def _general_task(config: LeadTimeInventory) -> Task:
             fallback=supplier_rules.fallback,
             invariant=general_rules.invariant,
             terminal=terminal,
-            label_of=OrderPair(),
-            called="actions",
+            label_of=OrderPair(*config.suppliers),
+            called="pairs of sizes",
+            counted=True,
             unjudged=config.span,
             uses={"units": supplier_rules.ordered, "spend": supplier_rules.spend, "lines": supplier_rules.lines},
         )

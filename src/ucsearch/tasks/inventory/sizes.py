@@ -32,6 +32,7 @@ __all__ = [
     "mean_demand",
     "moments",
     "on_lattice",
+    "pair_lots",
     "scaled_columns",
 ]
 
@@ -102,6 +103,38 @@ def lots(
     around = _around(mean, usual, lead, periods, np.maximum(each, 0.5 * cycle), each, top, count)
     around[:, 1:] = np.maximum(around[:, 1:], (np.ceil(least / each - 1e-9) * each)[:, None])
     return Lots(np.where(steady, fine, spacing), _distinct(np.where(steady[:, None], around, sizes)))
+
+
+def pair_lots(
+    mean: Floats, p: Any, count: int, fast_count: int, step: float, apart: float, most: float
+) -> tuple[Lots, Floats]:
+    """Sizes for a regular and an expedited supplier, and their lattice: nothing and up to `count` sizes of the one, (W,
+    fast_count + 1) of the other, in even steps up to two economic batches or twice what sells between two order days.
+
+    Even steps keep states few: orders of both suppliers that arrive together add up to multiples of one size. Other
+    arguments as of `lots`; `step` is 1 at least, because pairs are whole.
+    """
+    windows = len(mean)
+    usual = np.maximum(mean, 0.0).mean(axis=1)
+    usual = np.where(usual > 0.0, usual, 1.0)
+    slow, fast = (np.broadcast_to(np.asarray(x, np.float64), (windows,)) for x in (p.case_pack, p.fast_case_pack))
+    common = np.where((slow > 0.0) & (fast > 0.0), np.gcd(slow.astype(np.int64), fast.astype(np.int64)), slow + fast)
+    unit = _unit(usual / UNITS_PER_PERIOD, np.where(common > 0.0, common, step), step)
+    found = []
+    for pack, least, fixed, size in (
+        (slow, p.minimum_order, p.fixed_cost, count),
+        (fast, p.fast_minimum_order, p.fast_fixed_cost, fast_count),
+    ):
+        batch = np.sqrt(2.0 * divided(fixed, p.holding, windows) * usual)
+        top = np.minimum(np.maximum(BATCHES * batch, 2.0 * apart * usual), most * usual)
+        top = np.maximum(np.minimum(top, np.minimum(p.largest_order, p.capacity)), least)
+        each = np.maximum(np.maximum(pack, step), unit)
+        even = np.ceil(top / size / each - 1e-9) * each
+        sizes = even[:, None] * np.arange(size + 1.0)
+        fewest = np.ceil(np.broadcast_to(least, (windows,)) / each - 1e-9) * each
+        sizes[:, 1:] = np.maximum(sizes[:, 1:], fewest[:, None])
+        found.append(_distinct(sizes))
+    return Lots(unit, found[0]), found[1]
 
 
 def _around(

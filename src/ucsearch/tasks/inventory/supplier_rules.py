@@ -1,8 +1,8 @@
 """The rules of an inventory with a regular and an expedited supplier, on the state and parameters of `general_rules`.
 
-An action is a pair of whole quantities in one number: a million times the regular order plus the expedited one, so
-that 3000002 orders 3 units from the regular supplier and 2 from the expedited one. Both may be ordered on the same
-days; the regular supplier's order is raised to its minimum and whole packs, the expedited one's to its own.
+An action is a pair of quantities: (3.0, 2.0) orders 3 units from the regular supplier, 2 from the expedited one. Both
+are ordered on the same days; the regular order is raised to its supplier's minimum and whole packs, the expedited one
+to its own.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import Any
 
-from ucsearch.tasks.inventory.general_rules import State, arriving_of, earned_from, moved, placed
+from ucsearch.tasks.inventory.general_rules import State, arriving_of, earned_from, level_of, moved, placed
 from ucsearch.tasks.inventory.rules import WIDER, position_of
 
 __all__ = [
-    "EACH",
     "expedited_of",
     "fallback",
     "feasible",
@@ -26,7 +25,7 @@ __all__ = [
     "step",
 ]
 
-EACH = 1_000_000.0  # a unit of the regular order in an action
+Pair = tuple[float, float]  # units from the regular supplier, and from the expedited one
 
 
 def raised(wanted: float, least: float, pack: float) -> float:
@@ -39,22 +38,22 @@ def raised(wanted: float, least: float, pack: float) -> float:
     return quantity
 
 
-def regular_of(a: float, p: Any) -> float:
+def regular_of(a: Pair, p: Any) -> float:
     """Units that action `a` orders from the regular supplier."""
-    return raised(float(floor(a / EACH)), p.minimum_order, p.case_pack)
+    return raised(a[0], p.minimum_order, p.case_pack)
 
 
-def expedited_of(a: float, p: Any) -> float:
+def expedited_of(a: Pair, p: Any) -> float:
     """Units that action `a` orders from the expedited supplier."""
-    return raised(a - float(floor(a / EACH)) * EACH, p.fast_minimum_order, p.fast_case_pack)
+    return raised(a[1], p.fast_minimum_order, p.fast_case_pack)
 
 
-def ordered(s: Any, a: float, p: Any) -> float:
+def ordered(s: Any, a: Pair, p: Any) -> float:
     """Units ordered from both."""
     return regular_of(a, p) + expedited_of(a, p)
 
 
-def spend(s: Any, a: float, p: Any) -> float:
+def spend(s: Any, a: Pair, p: Any) -> float:
     """Currency spent on both orders, their fixed costs included."""
     slow, fast = regular_of(a, p), expedited_of(a, p)
     total = p.unit_cost * slow + p.fast_unit_cost * fast
@@ -65,7 +64,7 @@ def spend(s: Any, a: float, p: Any) -> float:
     return total
 
 
-def lines(s: Any, a: float, p: Any) -> float:
+def lines(s: Any, a: Pair, p: Any) -> float:
     """How many suppliers have an order."""
     slow, fast = 0.0, 0.0
     if regular_of(a, p) > 0.0:
@@ -75,7 +74,7 @@ def lines(s: Any, a: float, p: Any) -> float:
     return slow + fast
 
 
-def feasible(s: Any, a: float, p: Any) -> bool:
+def feasible(s: Any, a: Pair, p: Any) -> bool:
     quantity = ordered(s, a, p)
     if p.open[floor(s.clock)] == 0.0:
         return quantity == 0.0
@@ -88,37 +87,30 @@ def feasible(s: Any, a: float, p: Any) -> bool:
     return position_of(s) + quantity <= p.capacity * WIDER
 
 
-def with_orders(s: Any, a: float, p: Any) -> tuple[float, ...]:
+def with_orders(s: Any, a: Pair, p: Any) -> tuple[float, ...]:
     """The open orders with today's two."""
     today = floor(s.clock)
     pipeline = placed(s.pipeline + (0.0,), p.slot[today], regular_of(a, p))
     return placed(pipeline, p.fast_slot[today], expedited_of(a, p))
 
 
-def step(s: Any, a: float, y: float, p: Any) -> State:
+def step(s: Any, a: Pair, y: float, p: Any) -> State:
     return moved(s, with_orders(s, a, p), ordered(s, a, p), y, p)
 
 
-def reward(s: Any, a: float, y: float, p: Any) -> float:
+def reward(s: Any, a: Pair, y: float, p: Any) -> float:
     return earned_from(s, arriving_of(with_orders(s, a, p), s, p), y, p) - spend(s, a, p)
 
 
-def fallback(s: Any, p: Any) -> float:
+def fallback(s: Any, p: Any) -> Pair:
     """The feasible regular order that brings stock and open orders closest to a level, the smaller on ties; nothing is
     expedited."""
-    span = floor(p.span[floor(s.clock)])
-    if span > len(p.levels):
-        span = len(p.levels)
-    level = p.fallback_order if p.fallback_order >= 0.0 else p.levels[span - 1]
-    target = level - position_of(s)
-    if target < 0.0:
-        target = 0.0
-    best = p.grid[0]
-    nearest = -1.0
-    for a in p.grid:
-        if expedited_of(a, p) == 0.0 and feasible(s, a, p):
+    target = max(level_of(s, p) - position_of(s), 0.0)
+    best, nearest = p.grid[0], -1.0
+    for x in p.grid:
+        a = (x, 0.0)
+        if feasible(s, a, p):
             gap = abs(ordered(s, a, p) - target)
             if nearest < 0.0 or gap < nearest:
-                nearest = gap
-                best = a
-    return best
+                nearest, best = gap, x
+    return best, 0.0

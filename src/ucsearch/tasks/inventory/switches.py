@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
+from ucsearch.packing import unpacked
 from ucsearch.policies import Policy
 from ucsearch.tasks.base import OnSeries
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, number, whole
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
 from ucsearch.tasks.inventory.calendar import Calendar, calendar_of, weekday_flags
-from ucsearch.tasks.inventory.sizes import distinct
-from ucsearch.trace import Trace
 
 __all__ = ["OrderPair", "Switches", "general_situation"]
 
@@ -57,11 +56,15 @@ def _when(periods: int) -> str:
 
 @dataclass(frozen=True)
 class OrderPair:
-    """Names of actions that order from two suppliers: "order 3 and 2 expedited"."""
+    """Names of actions that order from two suppliers: "order 3 from Genoa and 2 from Lyon"."""
 
-    def __call__(self, action: float) -> str:
-        fast = action % supplier_rules.EACH
-        return f"order {(action - fast) / supplier_rules.EACH:g} and {fast:g} expedited"
+    regular: str
+    expedited: str
+
+    def __call__(self, action: tuple[float, float]) -> str:
+        amounts = zip(action, (self.regular, self.expedited), strict=True)
+        parts = [f"{figure(units)} from {name}" for units, name in amounts if units]
+        return f"order {' and '.join(parts) or '0'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,7 @@ class Switches(OnSeries):
     expedited_minimum_order: float = 0.0  # units; smaller expedited orders are raised to it
     expedited_case_pack: float = 0.0  # units; expedited orders are rounded up to whole packs
     expedited_sizes: Sequence[float] = ()  # whole units; none: the regular order_sizes
+    suppliers: Sequence[str] = ()  # names of the regular and the expedited supplier; none: regular, expedited
 
     @property
     def has_two_suppliers(self) -> bool:
@@ -195,21 +199,6 @@ class Switches(OnSeries):
                 seen = f"risk {policy.risk:g}, discount {policy.discount:g}"
                 raise InputError("policy.risk, policy.discount", seen, f"0 and 1, because task.{name} is given")
 
-    def offered_pairs(self, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
-        """Params and actions (W, m): every regular size that fits an item with every expedited one, up to half of the
-        largest regular one; the task's own pairs without `lots`."""
-        if not sizes.lots:
-            return params, None
-        count = sizes.lots
-        fitted = self.lots(trace, params, count, max(sizes.round_to, 1.0), fitted=True)  # type: ignore[attr-defined]
-        slow = fitted.sizes
-        few = len(self.expedited_sizes) - 1
-        wanted = np.nanmax(slow, axis=1)[:, None] * (np.arange(few + 1) / (2.0 * few))
-        fast, _ = distinct(np.sort(np.ceil(wanted), axis=1))
-        pairs = slow[:, :, None] * supplier_rules.EACH + fast[:, None, :]
-        actions, grid = distinct(np.sort(pairs.reshape(len(slow), -1), axis=1))
-        return params._replace(grid=grid), actions
-
     def check_switches(self) -> None:
         """Refuse what contradicts itself or another field."""
         for name in ("order_days", "delivery_days", "holidays"):
@@ -257,9 +246,10 @@ class Switches(OnSeries):
 
     def _check_suppliers(self) -> None:
         if self.expedited_lead_time is None:
-            for name in ("unit_cost", "fixed_cost", "minimum_order", "case_pack", "sizes"):
-                if getattr(self, f"expedited_{name}"):
-                    raise InputError("expedited_lead_time", "nothing", f"periods, because expedited_{name} is given")
+            others = [name for name in self.__dataclass_fields__ if name.startswith("expedited_")]
+            for name in (*others, "suppliers"):
+                if getattr(self, name):
+                    raise InputError("expedited_lead_time", "nothing", f"periods, because {name} is given")
             return
         lead, sizes = int(getattr(self, "lead_time", 0)), getattr(self, "order_sizes", ())
         if not whole("expedited_lead_time", self.expedited_lead_time, 0, 12) < lead:
@@ -267,16 +257,22 @@ class Switches(OnSeries):
         if getattr(self, "orders", "quantity") != "quantity":
             raise InputError("orders", "'level'", "'quantity' with two suppliers")
         object.__setattr__(self, "expedited_sizes", ascending("expedited_sizes", self.expedited_sizes or sizes, 0.0))
+        names = tuple(self.suppliers) or ("regular", "expedited")
+        if len(names) != 2 or len(set(names)) != 2 or not all(isinstance(x, str) and x.strip() for x in names):
+            raise InputError(
+                "suppliers", list(names), "two names that differ: the regular and the expedited supplier's"
+            )
+        object.__setattr__(self, "suppliers", names)
         for name, values in (("order_sizes", sizes), ("expedited_sizes", self.expedited_sizes)):
             for i, x in enumerate(values):
-                if not (x == int(x) and x < supplier_rules.EACH):
-                    raise InputError(name, x, "a whole number below a million with two suppliers", index=i)
+                if x != int(x):
+                    raise InputError(name, x, "a whole number with two suppliers", index=i)
 
     @property
-    def pairs(self) -> tuple[float, ...]:
+    def pairs(self) -> tuple[tuple[float, float], ...]:
         """Every regular order with every expedited one, as actions."""
         regular = getattr(self, "order_sizes", ())
-        return tuple(slow * supplier_rules.EACH + fast for slow in regular for fast in self.expedited_sizes)
+        return tuple((slow, fast) for slow in regular for fast in self.expedited_sizes)
 
     @property
     def _fast(self) -> Calendar:
@@ -296,8 +292,6 @@ class Switches(OnSeries):
     def general_params(self, plain: rules.Params) -> general_rules.Params:
         """The parameters as `general_rules` read them."""
         calendar = self.calendar
-        if self.has_two_suppliers:
-            plain = plain._replace(grid=self.pairs)
         return general_rules.Params(
             *plain,
             life=float(self.shelf_life or 0),
@@ -369,7 +363,7 @@ class Switches(OnSeries):
         has_ramp = getattr(self, "ramp", None) is not None
         return general_rules.State(stock, tuple(pipeline), previous if has_ramp else 0.0, tuple(by_age), float(place))
 
-    def general_parts(self, s: Any, a: float, y: float, p: Any) -> dict[str, float]:
+    def general_parts(self, s: Any, a: Any, y: float, p: Any) -> dict[str, float]:
         """What a period cost and moved: as of plain inventories, with what was discarded, and the costs by kind."""
         if self.has_two_suppliers:
             quantity, paid = supplier_rules.ordered(s, a, p), supplier_rules.spend(s, a, p)
@@ -407,7 +401,7 @@ class Switches(OnSeries):
         due, slot = np.array(calendar.due)[clock], np.array(calendar.slot)[clock]
         orders = np.nan_to_num(actions)
         if self.has_two_suppliers:
-            orders, slot = orders % supplier_rules.EACH, np.array(self._fast.slot)[clock]
+            orders, slot = unpacked(orders, 2)[..., 1], np.array(self._fast.slot)[clock]
         arriving = due * (states[:, :, 1] + np.where(slot == 0.0, orders, 0.0))
         served = np.minimum(np.maximum(states[:, :, 0] + arriving, 0.0), outcomes).sum(axis=1)
         asked = outcomes.sum(axis=1)
