@@ -36,6 +36,11 @@ def action_figure(action: Any) -> str:
     return f"({', '.join(map(figure, action))})" if isinstance(action, tuple) else figure(action)
 
 
+def amount_figure(amount: Any) -> str:
+    """What is ordered, as people read it: of several suppliers "24+6"."""
+    return "+".join(map(figure, amount)) if isinstance(amount, tuple) else figure(amount)
+
+
 def offered_words(actions: Sequence[float], called: str = "actions", pack: float = 0.0, *, ranged: bool = False) -> str:
     """The set that something is best of, as it stands after "best"; NaN is no action. `ranged`: the actions are
     quantities, so that their range and a common step say something."""

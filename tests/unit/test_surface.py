@@ -174,13 +174,6 @@ def test_proof_run_and_filing_come_as_records(tmp_path: Path) -> None:
         uc.Run(engine="fast")
 
 
-def test_old_names_still_serve() -> None:
-    from ucsearch.replay import How
-
-    assert How("python", 1) == uc.Run(engine="python", threads=1)
-    assert How() == uc.Run(engine="compiled")
-
-
 def test_there_is_one_audit_log() -> None:
     assert records.AuditLog is uc.AuditLog
 

@@ -265,5 +265,8 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(decode_number(value))
 
 
-def _value(value: float | None) -> Any:
+def _value(value: Any) -> Any:
+    """A number, or an action that is a tuple of them."""
+    if isinstance(value, tuple):
+        return [encode_number(x + 0.0) for x in value]
     return None if value is None or math.isnan(value) else encode_number(value + 0.0)

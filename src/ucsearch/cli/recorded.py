@@ -19,7 +19,7 @@ from ucsearch.cli.options import (
     settings_of,
 )
 from ucsearch.cli.terminal import NEEDS_A_PERSON, SHOWN, UNUSABLE, printable, reported
-from ucsearch.formatting import figure
+from ucsearch.formatting import action_figure, figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,8 +186,13 @@ def override(
         off += f" and {side} that was offered, {figure(done.beyond)}"
     off += ", forced against the rules" if made.get("forced") else ""
     what = "withdrew what replaced" if withdraw else "replaced"
-    by = "" if withdraw else f" by {made['label'] or made['action']}{off}"
-    if done.order is not None and done.order != made["action"]:
+    pair = isinstance(made["action"], list)
+    by = (
+        ""
+        if withdraw
+        else f" by {made['label'] or action_figure(tuple(made['action']) if pair else made['action'])}{off}"
+    )
+    if done.order is not None and done.order != made["action"] and not pair:
         by += f"; that orders {figure(done.order)}"
     name = done.row.record.get("series") or ""
     of = f"{printable(name)} (decision {done.row.id[:12]})" if name else done.row.id[:12]

@@ -21,7 +21,6 @@ from ucsearch.lazy import lazy_names
 if TYPE_CHECKING:
     from ucsearch.replay.choosers import Certified as Certified
     from ucsearch.replay.choosers import Deterministic as Deterministic
-    from ucsearch.replay.choosers import How as How
     from ucsearch.replay.choosers import Learned as Learned
     from ucsearch.replay.choosers import Searched as Searched
     from ucsearch.replay.choosers import point_forecast as point_forecast
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from ucsearch.replay.walk import parts_of as parts_of
 
 _HOME = {
-    "How": "choosers",
     "Budget": "roster",
     "CalendarStaffing": "practice",
     "Certified": "choosers",

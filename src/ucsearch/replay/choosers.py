@@ -15,14 +15,14 @@ from ucsearch.engine.api import search_panel
 from ucsearch.engine.arrays import OutI
 from ucsearch.errors import InputError
 from ucsearch.lab.comparators import CEM, MPPI
-from ucsearch.options import PROOF, Engine, Proof, Run
+from ucsearch.options import PROOF, Proof, Run
 from ucsearch.policies import Policy
 from ucsearch.replay.classics.adaptive import fractile
 from ucsearch.replay.walk import Choice, Seen
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["COMPILED", "FIGURES", "FLAGS", "Certified", "Deterministic", "How", "Learned", "Searched", "point_forecast"]
+__all__ = ["COMPILED", "FIGURES", "FLAGS", "Certified", "Deterministic", "Learned", "Searched", "point_forecast"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,11 +35,6 @@ FIGURES = ("margin", "gap", "eps_a", "proxy_slack", "regret_bound")
 
 
 COMPILED = Run(engine="compiled")  # of a walk, which decides often
-
-
-def How(engine: Engine = "compiled", threads: int | None = None) -> Run:
-    """What `uc.Run` was called here in 0.1."""
-    return Run(engine=engine, threads=threads)
 
 
 class Searched:

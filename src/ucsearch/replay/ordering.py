@@ -1,7 +1,7 @@
 """What a planner would order by rule, from the same members and under the same rules. One name, one definition.
 
-A rule wishes for a number of units. It becomes the nearest order that the table allows (the smaller on ties), or, where
-orders are `free`, the order itself as far as limits, packs and minimum orders let it.
+A rule wishes for a number of units. It becomes the nearest order that the table allows (the smaller on ties; nothing on
+a day without orders), or, where orders are `free`, the order itself as far as limits, packs and minimum orders let it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ __all__ = [
     "dual_index",
     "expected_waste",
     "newsvendor",
-    "periodic",
-    "periodic_reorder",
     "power_approximation",
     "reorder_point",
     "rolling_quantile",
@@ -76,11 +74,6 @@ class ItemState(NamedTuple):
     @property
     def lead(self) -> int:
         return int(self.params.lead_time)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether orders may be placed now."""
-        return not hasattr(self.params, "open") or bool(self.params.open[int(self.state.clock)])
 
     @property
     def position(self) -> float:
@@ -214,24 +207,12 @@ def constant_order(item: ItemState) -> float:
     return float(np.maximum(item.past(), 0.0).mean())
 
 
-# -------------------------------------------------------------------- order days, shelf life
-
-
-def periodic(item: ItemState, ratio: float | None = None) -> float:
-    """(R, S): on order days up to the critical fractile of demand until the order after this one can arrive."""
-    return base_stock(item, ratio) if item.is_open else 0.0
-
-
-def periodic_reorder(item: ItemState, ratio: float | None = None, eoq: float = 1.0) -> float:
-    """(R, s, S): on order days, at or below s, up to S; s and S as of (s, S), over the periods that an order covers."""
-    return reorder_point(item, ratio, eoq) if item.is_open else 0.0
+# -------------------------------------------------------------------- shelf life
 
 
 def expected_waste(item: ItemState, ratio: float | None = None) -> float:
     """EWA (Broekmeulen and van Donselaar 2009): (R, S) with stock and orders less what is expected to be discarded
     before the order after this one can arrive, at mean demand."""
-    if not item.is_open:
-        return 0.0
     p, s, waste = item.params, item.state, 0.0
     mean = item.weights @ item.members
     for h in range(item.span - 1):
@@ -303,8 +284,6 @@ PairWish = Callable[[ItemState], tuple[float, float]]
 def base_surge(item: ItemState, share: float = 0.8, ratio: float | None = None) -> tuple[float, float]:
     """Tailored base-surge (Allon and van Mieghem 2010): a constant share of mean demand from the regular supplier, and
     from the expedited one what is missing to the critical fractile of demand until its next order can arrive."""
-    if not item.is_open:
-        return 0.0, 0.0
     constant = share * item.period_demand * item.periods_between_orders
     return constant, expedited_gap(item, ratio, constant)
 
@@ -312,8 +291,6 @@ def base_surge(item: ItemState, share: float = 0.8, ratio: float | None = None) 
 def dual_index(item: ItemState, ratio: float | None = None, fast: float | None = None) -> tuple[float, float]:
     """Dual-index (Veeraraghavan and Scheller-Wolf 2008): expedite up to a fractile of demand over the expedited span,
     then order regularly up to the critical fractile of demand over the regular one."""
-    if not item.is_open:
-        return 0.0, 0.0
     quick = expedited_gap(item, fast, 0.0)
     return max(base_stock(item, ratio) - quick, 0.0), quick
 

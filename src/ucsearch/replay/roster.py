@@ -344,8 +344,8 @@ def general_ordering_rules(panel: Panel, *, free: bool, round_to: float) -> list
                  share=_SHARES, ratio=_RATIOS),
         ]  # fmt: skip
     found = [
-        rule(Ordering, "(R,S)", ordering.periodic, "fractile until the order after this one arrives", ratio=_RATIOS),
-        rule(Ordering, "(R,s,S)", ordering.periodic_reorder, "economic order quantities above it", ratio=_RATIOS,
+        rule(Ordering, "(R,S)", ordering.base_stock, "fractile until the order after this one arrives", ratio=_RATIOS),
+        rule(Ordering, "(R,s,S)", ordering.reorder_point, "economic order quantities above it", ratio=_RATIOS,
              eoq=_EOQS),
     ]  # fmt: skip
     if config.shelf_life is not None:

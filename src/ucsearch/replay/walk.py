@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.decision.fallbacks import checked_fallback
+from ucsearch.engine.inputs import action_grid
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import TaskError
 from ucsearch.layout import Layout
@@ -35,9 +36,9 @@ class Seen(NamedTuple):
     rows: Floats  # (N, n) states
     layout: Layout  # of the rows
     trace: Trace  # forecasts made now
-    table: Floats  # (N, m) actions; NaN: unavailable
+    table: Floats  # (N, m) actions, of tuples the numbers that stand for them; NaN: unavailable
     mask: Bools  # (N, m) allowed now
-    actions: Floats | None  # the table where it is not the task's own
+    actions: Floats | None  # (N, m) or (N, m, width) as searches take them; None: the task's own
     params: Floats | None  # (N, p) where they are not the task's own
     past: Callable[[int], Floats]  # episode -> outcomes before now, oldest first
 
@@ -120,7 +121,7 @@ def walk(
     for t in range(steps):
         forecast = panel.trace(t)
         actions, params = panel.grids(forecast)
-        simulator = simulator.on(params, actions)
+        simulator = simulator.on(params, action_grid(task, actions, count))
         mask = simulator.mask(states)
         table = np.broadcast_to(simulator.actions, mask.shape)
         trace = panel.hindsight(t) if foresees else forecast
@@ -154,7 +155,7 @@ def walk(
             tick()
     out.states[:, steps] = states
     if with_end and task.terminal is not None:
-        simulator = simulator if left_by is None else simulator.on(left_by, actions)
+        simulator = simulator if left_by is None else simulator.on(left_by, None)
         for n in np.flatnonzero(~out.stuck).tolist():
             out.rewards[n, -1] += float(task.terminal(layout.build(states[n].tolist()), simulator.params_of(n)))
     if panel.config is not None and hasattr(panel.config, "figures"):
@@ -175,19 +176,20 @@ def parts_of(panel: Panel, done: Walk) -> dict[str, Floats]:
             state = layout.build(done.states[n, t].tolist())
             y = panel.realised[n, t].tolist()
             outcome = y if panel.task.outcome is None else panel.task.outcome(*y)
-            for name, value in panel.config.parts(state, float(done.actions[n, t]), outcome, p).items():
+            action = panel.task.action_of(float(done.actions[n, t]))
+            for name, value in panel.config.parts(state, action, outcome, p).items():
                 out.setdefault(name, np.zeros(done.actions.shape))[n, t] = value
     return out
 
 
 def _fallback(simulator: Simulator, layout: Layout, row: Floats, n: int, actions: Floats, stuck: str) -> float:
     """The task's own fallback; NaN where even that is not allowed."""
-    action, good = checked_fallback(
-        simulator.task, layout.build(row.tolist()), simulator.params_of(n), actions.tolist()
-    )
+    task = simulator.task
+    offered = [task.action_of(a) for a in actions.tolist()]
+    action, good = checked_fallback(task, layout.build(row.tolist()), simulator.params_of(n), offered)
     if good:
-        return float(action)
+        return task.number_of(action)
     if stuck == "raise":
         text = "neither the policy's action nor the fallback is feasible"
-        raise TaskError(text, task=simulator.task.name, window=n)
+        raise TaskError(text, task=task.name, window=n)
     return float(np.nan)

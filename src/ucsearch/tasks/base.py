@@ -26,8 +26,8 @@ from ucsearch.tasks.words import Words
 from ucsearch.trace import Trace
 
 __all__ = [
-    "ALLOWANCE", "Binding", "Changes", "Fit", "Foreseen", "Limit", "OnSeries", "Sent", "StablePlan", "as_outcomes",
-    "bind", "config_of", "fields_of", "planning_modes", "quantities",
+    "ALLOWANCE", "Binding", "Changes", "Fit", "Foreseen", "Limit", "OnSeries", "Purchase", "Sent", "StablePlan",
+    "as_outcomes", "bind", "config_of", "fields_of", "planning_modes", "quantities",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -68,13 +68,21 @@ class Foreseen(NamedTuple):
     cost: float  # currency, less revenue and the value of what is left
 
 
+class Purchase(NamedTuple):
+    """What an action orders from one supplier."""
+
+    supplier: str  # its name; "" where there is only one
+    units: float
+    periods: int  # until it arrives
+
+
 class Sent(NamedTuple):
     """What leaves for one series, as far as a note about it needs."""
 
-    action: float
+    action: Any
     state: Any
     params: Any
-    offered: Sequence[float]  # actions of this window
+    offered: Sequence[Any]  # actions of this window
     expected: float  # outcomes of the planned periods, added up; NaN: there is no forecast of them
     planned: int  # periods
     released: bool
@@ -177,11 +185,16 @@ class OnSeries(ABC):
         """Whether every action is the quantity that it stands for, under params of one or of several series."""
         return True
 
-    def quantity(self, s: Any, a: float, p: Any) -> float:
+    def quantity(self, s: Any, a: Any, p: Any) -> float:
         """Units that an action stands for, such as what an order-up-to level orders."""
-        return a
+        units: float = a
+        return units
 
-    def action_for(self, s: Any, quantity: float, p: Any) -> float:
+    def purchases(self, s: Any, a: Any, p: Any) -> tuple[Purchase, ...]:
+        """What an action orders, by supplier; nothing where actions are no orders."""
+        return ()
+
+    def action_for(self, s: Any, quantity: float, p: Any) -> Any:
         """The action that stands for so many units. InputError where there is none."""
         return quantity
 
@@ -315,14 +328,15 @@ def config_of(task: Task) -> OnSeries:
     return task.config if isinstance(task.config, OnSeries) else _Bare(task)
 
 
-def quantities(task: Task, s: Any, actions: Sequence[float], outcomes: Sequence[Any], p: Any) -> tuple[float, ...]:
-    """Units that each action of a plan stands for, along a course of outcomes."""
+def quantities(task: Task, s: Any, actions: Sequence[Any], outcomes: Sequence[Any], p: Any) -> tuple[Any, ...]:
+    """Units that each action of a plan stands for, along a course of outcomes; of several suppliers a tuple."""
     config = config_of(task)
     if config.is_quantity(p):
         return tuple(actions)
     found = []
     for h, (action, y) in enumerate(zip(actions, outcomes, strict=False)):
-        found.append(float(config.quantity(s, action, p)))
+        bought = config.purchases(s, action, p)
+        found.append(tuple(x.units for x in bought) if len(bought) > 1 else config.quantity(s, action, p))
         s = task.step_at(s, action, y, h, p)
     return tuple(found)
 

@@ -34,7 +34,7 @@ from ucsearch.planner.decide.inputs import (
 )
 from ucsearch.planner.decide.page import DecidePage
 from ucsearch.planner.decide.resume import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
-from ucsearch.planner.decide.rows import COARSE, COLUMNS, OUTLASTS, PLACE, REFUSED, Rows, shown_columns
+from ucsearch.planner.decide.rows import COARSE, OUTLASTS, PLACE, REFUSED, Rows, column_kinds, shown_columns
 from ucsearch.planner.decide.segments import Segment, is_segmented, resolve_reach
 from ucsearch.planner.decide.shared import Portions, Sharing, limit_files
 from ucsearch.planner.decide.sizes import panel_inputs
@@ -357,7 +357,8 @@ def _finish(
     losses: list[float] = []
     unknown = outlasting = coarse = 0
     found = list(plan.problems)
-    shown = shown_columns(plan.has_orders, sharing is not None)
+    task = plan.settings.task
+    shown = shown_columns(plan.has_orders, sharing is not None, getattr(task, "has_two_suppliers", False))
     places, page = tuple(shown.values()), DecidePage()
     allocation = None if sharing is None else sharing.allocation
     shares = {} if allocation is None else {share.series: share for share in allocation.shares}
@@ -383,7 +384,7 @@ def _finish(
                     page.add(row)
                 yield [row[i] for i in places]
 
-    kinds = list(COLUMNS.values())
+    kinds = list(column_kinds(task).values())
     style = Style.of(plan.states.table.path, plan.settings.columns.decimal)
     write_table(out, {name: kinds[i] for name, i in shown.items()}, rows, for_people=True, style=style)
     report = DecideReport(

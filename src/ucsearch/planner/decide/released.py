@@ -59,6 +59,7 @@ class _Released:
         known = rivals[rows, strongest]
         simple = certified.route is None and plan.policy.mode != "closed"
         plain = (panel.outcome == Outcome.RELEASED.value) & claims.passed & simple & e.actions[rows, index]
+        plain &= not plan.task.width
         self.plain = (plain & (claims.sole | known) & np.isfinite(e.lower[rows, index])).tolist()
         self.index, self.rival = index.tolist(), strongest.tolist()
         self.score = e.lower[rows, index].tolist()
@@ -83,10 +84,9 @@ class _Released:
         action, score = self.actions[w][self.index[w]], self.score[w]
         state, p = self.layout.build(self.states[w]), own_row(self.params, w)
         plan = self._along(w, state, p)
-        order = self.config.quantity(state, action, p) if self.config.places_orders else None
         return {
             "action": action,
-            "order": order,
+            "purchases": self.config.purchases(state, action, p),
             "reason": Reason.NONE.value,
             "margin": self.margin[w],
             "regret_bound": self.regret[w],

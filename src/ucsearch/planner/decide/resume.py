@@ -125,7 +125,7 @@ def read_part(folder: Path, number: int) -> dict[str, Any]:
     numbers = [i for i, kind in enumerate(COLUMNS.values()) if kind is float]
     for row in content["rows"]:
         for i in numbers:
-            row[i] = None if row[i] is None else float(row[i])
+            row[i] = row[i] if row[i] is None or isinstance(row[i], str) else float(row[i])  # tuples are texts
     return content
 
 

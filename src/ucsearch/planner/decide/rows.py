@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from ucsearch.decision.decision import Decision, Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.decision.view import label_of, score_of
 from ucsearch.decision.words import explain_fallback, explain_release
+from ucsearch.formatting import figure
 from ucsearch.layout import own_row
 from ucsearch.planner.decide.states import Case, StateFile
 from ucsearch.planner.files.calendar import day_text, later
@@ -20,24 +21,29 @@ from ucsearch.planner.files.table import Problem
 from ucsearch.planner.recorded.limits import asked_of, blocked_words, is_blocked
 from ucsearch.planner.settings import Settings
 from ucsearch.policies import MODES, Exact
-from ucsearch.tasks.base import Sent, config_of, quantities
+from ucsearch.tasks.base import Purchase, Sent, config_of, quantities
 from ucsearch.tasks.inventory.notes import COARSE, OUTLASTS
 
 __all__ = [
     "COARSE",
     "COLUMNS",
     "NOT_PLANNED",
+    "OF_TWO",
     "OUTLASTS",
     "PLACE",
     "REFUSED",
     "Rows",
+    "action_cell",
+    "column_kinds",
     "decided_cells",
     "expected_loss",
     "fallback_advice",
     "judged_steps",
     "next_orders",
+    "order_cells",
     "order_size",
     "plan_orders",
+    "purchases_of",
     "row_notes",
     "sentence_in",
     "shown_columns",
@@ -49,9 +55,11 @@ COLUMNS: dict[str, type] = {
     "series": str,
     "date": str,  # of the period that is decided, where the forecasts have dates
     "outcome": str,
-    "action": float,
-    "order": float,  # units
+    "action": float,  # of tuples a text of their numbers
+    "order": float,  # units; with two suppliers from the regular one
     "arrival": str,  # date on which the order can first be sold
+    "expedited": float,  # units, with two suppliers from the faster one
+    "expedited_arrival": str,
     "stock": float,  # units, before anything arrives
     "reason": str,
     "margin": float,  # units of reward, as the next three; empty where nothing bounds it
@@ -69,6 +77,7 @@ COLUMNS: dict[str, type] = {
 REFUSED_ROW, NOTHING_SENT = "The series could not be used", "Nothing is sent: a person has to decide."
 PLACE = {name: i for i, name in enumerate(COLUMNS)}
 _OF_ORDERS = ("order", "arrival", "stock")
+OF_TWO = ("expedited", "expedited_arrival")
 _OF_LIMITS = ("alone", "limit")
 _OTHERWISE = {"next_orders": "next_actions"}
 # Fallbacks whose words hold amounts, and nothing that only the gate knew.
@@ -78,11 +87,22 @@ _WITH_AMOUNTS = frozenset({
 _EXPLAINED = 20  # rows of a chunk whose binding limit is looked for; each takes a small search
 
 
-def shown_columns(has_orders: bool, shares: bool = False) -> dict[str, int]:
+def shown_columns(has_orders: bool, shares: bool = False, two_suppliers: bool = False) -> dict[str, int]:
     """Columns of a file, with their places in a row."""
-    hidden = (*(() if has_orders else _OF_ORDERS), *(() if shares else _OF_LIMITS))
+    hidden = {*(() if has_orders else _OF_ORDERS), *(() if shares else _OF_LIMITS)}
+    hidden |= set() if two_suppliers else set(OF_TWO)
     names = {} if has_orders else _OTHERWISE
     return {names.get(k, k): i for k, i in PLACE.items() if k not in hidden}
+
+
+def column_kinds(task: Any) -> dict[str, type]:
+    """What the columns hold for a record of parameters: its actions may be tuples."""
+    return COLUMNS | {"action": str} if task is not None and task.task().width else dict(COLUMNS)
+
+
+def action_cell(action: Any) -> Any:
+    """An action in a table: tuples as a text of their numbers."""
+    return " ".join(map(figure, action)) if isinstance(action, tuple) else action
 
 
 def sentence_in(d: Decision, money: str) -> str:
@@ -100,8 +120,8 @@ def decided_cells(d: Decision, settings: Settings) -> dict[str, Any]:
     """What a row says of a decision itself."""
     score = score_of(d)
     cells = {
-        "action": d.action,
-        "order": order_size(d),
+        "action": action_cell(d.action),
+        "purchases": purchases_of(d),
         "reason": d.reason.value,
         "margin": d.release_margin,
         "regret_bound": d.regret_bound,
@@ -162,8 +182,7 @@ class Rows:
         stock = getattr(case.state, "on_hand", None) if case is not None and case.kind.config.places_orders else None
         given |= {"series": series, "date": self._told(date), "outcome": outcome}
         given |= {"certificate": id, "stock": stock}
-        if given.get("order"):
-            given["arrival"] = self._arrival(date, case)
+        given |= order_cells(given.pop("purchases", ()), lambda periods: self._arrival(date, periods))
         for name, value in given.items():
             row[PLACE[name]] = _cell(value)
         return row
@@ -174,11 +193,11 @@ class Rows:
             return forecasts.spans[series][0]
         return self.files.states.dates.get(series)
 
-    def _arrival(self, date: Any, case: Case | None) -> str:
+    def _arrival(self, date: Any, periods: int) -> str:
         period = self.files.settings.period
-        if date is None or str(date) == "NaT" or case is None or period == "any":  # nobody knows how long a period is
+        if date is None or str(date) == "NaT" or period == "any":  # nobody knows how long a period is
             return ""
-        return self._told(later(date, case.kind.delay, period))
+        return self._told(later(date, periods, period))
 
     def _told(self, moment: Any) -> str:
         return day_text(moment, self.files.settings.period, self.files.forecasts.offset)
@@ -236,7 +255,7 @@ def _words(reason: str, s: Settings) -> str:
 NOT_PLANNED = "not planned yet"
 
 
-def plan_orders(decision: Decision) -> tuple[float, ...]:
+def plan_orders(decision: Decision) -> tuple[Any, ...]:
     """Actions of the best plan known that begins with what leaves (or was put forward), the first included, as
     the units that they stand for along the mean forecast."""
     c = decision.certificate
@@ -245,7 +264,7 @@ def plan_orders(decision: Decision) -> tuple[float, ...]:
     wanted = c.action if decision.action is None else decision.action
     path = next((r.path for r in c.rivals if r.action == wanted), ())
     plan, w = c.plan, c.plan.window
-    actions = tuple(float(plan.actions[i]) for i in path)
+    actions = tuple(plan.actions[i] for i in path)
     if plan.trace.is_scores:
         return actions
     state, params = plan.layout.build(plan.inputs.states[w].tolist()), _params_of(plan)
@@ -269,9 +288,10 @@ def judged_steps(decision: Decision) -> int:
     return 0 if c is None else c.plan.task.judged(c.plan.settings.reach)
 
 
-def next_orders(orders: Sequence[float], judged: int) -> str:
+def next_orders(orders: Sequence[Any], judged: int) -> str:
     """What the plan goes on with after its first action: quantities as far as the horizon judges them."""
-    words = [f"{x:.12g}" for x in orders[1:judged]]
+    words = ["+".join(f"{x:.12g}" for x in (order if isinstance(order, tuple) else (order,))) for order in orders]
+    words = words[1:judged]
     return " ".join([*words, f"({NOT_PLANNED})"] if len(orders) > max(judged, 1) else words)
 
 
@@ -283,6 +303,24 @@ def order_size(decision: Decision) -> float | None:
     plan = c.plan
     state = plan.layout.build(plan.inputs.states[plan.window].tolist())
     return config_of(plan.task).quantity(state, decision.action, _params_of(plan))
+
+
+def purchases_of(decision: Decision) -> tuple[Purchase, ...]:
+    """What a decision's action orders, by supplier; nothing when it orders nothing."""
+    c = decision.certificate
+    if c is None or decision.action is None:
+        return ()
+    plan = c.plan
+    state = plan.layout.build(plan.inputs.states[plan.window].tolist())
+    return config_of(plan.task).purchases(state, decision.action, _params_of(plan))
+
+
+def order_cells(purchases: Sequence[Purchase], arrival: Callable[[int], str]) -> dict[str, Any]:
+    """What a row says of orders; `arrival` dates what comes so many periods from now. Nothing ordered never arrives."""
+    cells: dict[str, Any] = {}
+    for name, dated, one in zip(("order", "expedited"), ("arrival", "expedited_arrival"), purchases, strict=False):
+        cells |= {name: one.units, dated: arrival(one.periods) if one.units else ""}
+    return cells
 
 
 def expected_loss(decision: Decision) -> float | None:

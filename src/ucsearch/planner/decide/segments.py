@@ -43,6 +43,8 @@ def is_segmented(plan: Work) -> bool:
     settings = plan.settings
     if settings.shared:  # an allocation names the entry of every decision
         return False
+    if settings.task.task().width:  # rows hold actions that are numbers
+        return False
     if len(plan.series) < settings.run.segment_from or importlib.util.find_spec("pyarrow") is None:
         return False
     known = plan.fixes is None or settings.log.keep != "reference"

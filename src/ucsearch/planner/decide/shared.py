@@ -24,7 +24,7 @@ from ucsearch.decision.decision import DecisionPanel, Outcome
 from ucsearch.engine.api import search
 from ucsearch.errors import DataError, InputError
 from ucsearch.formatting import figure
-from ucsearch.planner.decide.rows import PLACE, Rows
+from ucsearch.planner.decide.rows import PLACE, Rows, action_cell
 from ucsearch.planner.decide.states import StateFile
 from ucsearch.planner.files.columns import usual_names
 from ucsearch.planner.files.numbers import date_words, parse_dates
@@ -203,7 +203,7 @@ class Sharing:
         row[PLACE["alone"]] = alone
         row[PLACE["limit"]] = share.binding
         own = row[PLACE["outcome"]], row[PLACE["action"]]
-        if (share.outcome.value, share.action) == own:
+        if (share.outcome.value, action_cell(share.action)) == own:
             return row
         money, settings = files.settings.currency or "units of reward", files.settings
         value = math.nan if share.action is None else float(case.lower[case.actions.index(share.action)])
@@ -212,8 +212,9 @@ class Sharing:
             why = f"{share.label} instead of {share.alone_label}: {share.binding or 'a shared limit'} is full{price}."
         else:
             why = f"{share.label}: the shared limits were not allotted ({share.reason.value.replace('_', ' ')})."
+        bought = () if share.action is None else config_of(case.task).purchases(case.state, share.action, case.params)
         given = {
-            "action": share.action, "order": _sent(case, share.action) if files.has_orders else None,
+            "action": action_cell(share.action), "purchases": bought,
             "reason": share.reason.value, "expected_cost": None if math.isnan(value) else -value, "alone": alone,
             "limit": share.binding, "sentence": f"{why} {TODAY}" if share.pass_kind else why,
             "note": f"{figure(alone)} {settings.units} without the limit" if alone is not None else "",
@@ -232,8 +233,8 @@ def _searched(case: Case, book: AuditLog, row: Row) -> Case:
     return replace(case, source=source_of(plan))
 
 
-def _sent(case: Case, action: float | None) -> float | None:
+def _sent(case: Case, action: Any) -> Any:
     """Units that an action orders; of other tasks the action."""
     if action is None or not config_of(case.task).places_orders:
-        return action
+        return action_cell(action)
     return float(config_of(case.task).quantity(case.state, action, case.params))

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.errors import UCSearchError
-from ucsearch.formatting import figure
+from ucsearch.formatting import action_figure, figure
 from ucsearch.planner.decide.page import DecidePage
-from ucsearch.planner.decide.rows import COLUMNS, PLACE, REFUSED, decided_cells, shown_columns
+from ucsearch.planner.decide.rows import (
+    COLUMNS,
+    OF_TWO,
+    PLACE,
+    REFUSED,
+    action_cell,
+    column_kinds,
+    decided_cells,
+    order_cells,
+    shown_columns,
+)
 from ucsearch.planner.files.calendar import day_text, later
 from ucsearch.planner.files.numbers import offset_of, parse_dates
 from ucsearch.planner.files.table import Style, Table, open_table, write_table
 from ucsearch.planner.recorded.limits import asked_of, blocked_words, is_blocked
-from ucsearch.planner.recorded.override import ordered_units
 from ucsearch.planner.recorded.problem import asked_again
 from ucsearch.planner.recorded.shared import allocation_again, share_words
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks, recorded_task
-from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Row, Share, effective_of
-from ucsearch.records.overrides import RecordedInputs, recorded_inputs
+from ucsearch.records.overrides import RecordedInputs, recorded_action, recorded_inputs
 from ucsearch.scale.segments.reader import SegmentReader
+from ucsearch.task import Task
+from ucsearch.tasks.base import config_of
 
 __all__ = ["OVERRIDDEN", "Standing", "standing", "update_decisions"]
 
 OVERRIDDEN = "OVERRIDDEN"  # the outcome where a person's order counts
 Cells = dict[str, Any]
+_NO_ORDER: Cells = {"order": None, "arrival": "", "expedited": None, "expedited_arrival": ""}
 
 
 class Standing(NamedTuple):
@@ -45,10 +56,11 @@ def update_decisions(settings: Settings, decisions: Path, log: Path, row: Row, p
         return False
     table = open_table(decisions, settings.columns.decimal)
     orders = "order" in table.columns
-    shown = shown_columns(orders, "alone" in table.columns)
+    shown = shown_columns(orders, "alone" in table.columns, OF_TWO[0] in table.columns)
+    kinds = column_kinds(settings.task)
     if list(table.columns) != list(shown):
         return False
-    rows = list(_rows(table, shown))
+    rows = list(_rows(table, shown, list(kinds.values())))
     at = next((i for i, cells in enumerate(rows) if cells["certificate"] == row.id), None)
     if at is None:
         return False
@@ -56,9 +68,8 @@ def update_decisions(settings: Settings, decisions: Path, log: Path, row: Row, p
         rows[at] = standing(settings, reader, row, rows[at]).cells
         share = reader.shares([row]).get(row.seq)
         allocation = None if share is None else allocation_again(reader, share.allocation, settings)
-    kinds = list(COLUMNS.values())
     write_table(
-        decisions, {name: kinds[i] for name, i in shown.items()},
+        decisions, {name: list(kinds.values())[i] for name, i in shown.items()},
         lambda: ([cells[name] for name, i in PLACE.items() if i in shown.values()] for cells in rows),
         for_people=True, style=Style.of(decisions, settings.columns.decimal),
     )  # fmt: skip
@@ -73,9 +84,9 @@ def update_decisions(settings: Settings, decisions: Path, log: Path, row: Row, p
     return True
 
 
-def _rows(table: Table, shown: dict[str, int]) -> Iterator[Cells]:
+def _rows(table: Table, shown: dict[str, int], kinds: Sequence[type]) -> Iterator[Cells]:
     """Every row by the names that rows have in memory."""
-    names, kinds = list(COLUMNS), list(COLUMNS.values())
+    names = list(COLUMNS)
     for block in table.blocks(list(shown)):
         columns = {
             names[i]: block.texts(name) if kinds[i] is str else block.numbers(name)[0].tolist()
@@ -97,14 +108,14 @@ def standing(settings: Settings, reader: SegmentReader, row: Row, cells: Cells) 
             cells if cells["outcome"] != OVERRIDDEN else _withdrawn(settings, reader, row, share, cells), None
         )
     said = effective.override.record
-    action = float(decode_number(effective.action))
+    action = recorded_action(effective.action)
     inputs = None if task is None else recorded_inputs(row.record, task)
-    units = None if task is None or inputs is None else ordered_units(inputs, task, action)
-    quantity = str(said.get("label") or figure(action)) if units is None else figure(units)
+    ordered = _ordered(settings, task, inputs, action, cells.get("date") or "")
+    units = ordered.get("order")
+    quantity = str(said.get("label") or action_figure(action)) if units is None else _quantity(ordered)
     return Standing({
-        **cells, "outcome": OVERRIDDEN, "action": action, "order": units, "margin": None, "regret_bound": None,
-        "arrival": arrival_of(settings, inputs, cells.get("date") or "") if units else "", "expected_cost": None,
-        "fallback_cost": None, "next_orders": "", "note": "",
+        **cells, **_NO_ORDER, **ordered, "outcome": OVERRIDDEN, "action": action_cell(action), "margin": None,
+        "regret_bound": None, "expected_cost": None, "fallback_cost": None, "next_orders": "", "note": "",
         "sentence": f"{said.get('who', '')} decided otherwise: {quantity}, because {said.get('why', '')}.",
     }, said)  # fmt: skip
 
@@ -112,19 +123,19 @@ def standing(settings: Settings, reader: SegmentReader, row: Row, cells: Cells) 
 def _withdrawn(settings: Settings, reader: SegmentReader, row: Row, share: Share | None, cells: Cells) -> Cells:
     """As it was decided, and shared out, from the records."""
     record, outcome = row.record, row.record["outcome"]
-    empty = {"arrival": "", "action": None, "order": None, "note": "", "sentence": outcome["sentence"]}
+    empty = {**_NO_ORDER, "action": None, "note": "", "sentence": outcome["sentence"]}
     if record["kind"] == "refusal":
         return cells | empty | {"outcome": REFUSED if cells["reason"] == "invalid_input" else outcome["outcome"]}
     task, own = recorded_task(record["task"], settings), outcome["action"]
     action = own if share is None else share.action
     shared = action != own
-    action = None if action is None else float(decode_number(action))
-    found = cells | empty | {"outcome": outcome["outcome"] if share is None else share.outcome, "action": action}
+    action = recorded_action(action)
+    said = outcome["outcome"] if share is None else share.outcome
+    found = cells | empty | {"outcome": said, "action": action_cell(action)}
     if task is None:
         return found
     inputs = recorded_inputs(record, task)
-    units = None if action is None else ordered_units(inputs, task, action)
-    found |= {"order": units, "arrival": arrival_of(settings, inputs, cells.get("date") or "") if units else ""}
+    found |= _ordered(settings, task, inputs, action, cells.get("date") or "")
     if shared:
         return found | {"sentence": " ".join(share_words(reader, row, settings))}
     try:
@@ -133,13 +144,25 @@ def _withdrawn(settings: Settings, reader: SegmentReader, row: Row, share: Share
         return found
     binds = blocked_words(asked_of(again)) if is_blocked(again) else ""
     made = decided_cells(again, settings)
+    made.pop("purchases")
     return found | made | {"note": "; ".join(filter(None, (made["note"], binds)))}
 
 
-def arrival_of(settings: Settings, inputs: RecordedInputs | None, date: str) -> str:
-    """When an order can first be sold: the lead time after the date of the decision; "" where nobody knows."""
-    lead = getattr(None if inputs is None else inputs.params, "lead_time", getattr(settings.task, "lead_time", None))
-    if lead is None or not date or settings.period == "any":
-        return ""
-    moment = parse_dates([date], "auto", wall_clock=False)[0]
-    return day_text(later(moment, int(lead), settings.period), settings.period, offset_of(date))
+def _ordered(settings: Settings, task: Task | None, inputs: RecordedInputs | None, action: Any, date: str) -> Cells:
+    """What a row says of an action's orders: units, and when they can first be sold where the date is known."""
+    if task is None or inputs is None or action is None:
+        return {}
+    bought = config_of(task).purchases(inputs.state, action, inputs.params)
+
+    def arrival(periods: int) -> str:
+        if not date or settings.period == "any":
+            return ""
+        moment = parse_dates([date], "auto", wall_clock=False)[0]
+        return day_text(later(moment, periods, settings.period), settings.period, offset_of(date))
+
+    return order_cells(bought, arrival)
+
+
+def _quantity(cells: Cells) -> str:
+    """Orders in a sentence."""
+    return " + ".join(figure(cells[name]) for name in ("order", "expedited") if name in cells)

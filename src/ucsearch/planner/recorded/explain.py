@@ -22,7 +22,7 @@ from ucsearch.certificate.certificate import Certificate, Closed
 from ucsearch.decision.gate import IN_TIME, Reason
 from ucsearch.decision.words import explain_condition, explain_fallback, explain_keeping, explain_mode, explain_release
 from ucsearch.errors import RecordError, UCSearchError
-from ucsearch.formatting import figure, offered_words
+from ucsearch.formatting import action_figure, amount_figure, figure, offered_words
 from ucsearch.layout import Layout
 from ucsearch.planner.decide.rows import NOT_PLANNED
 from ucsearch.planner.recorded.limits import blocked_words
@@ -34,7 +34,7 @@ from ucsearch.policies import MODES
 from ucsearch.records.arrays import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Row
-from ucsearch.records.overrides import recorded_inputs
+from ucsearch.records.overrides import recorded_action, recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.table import table_lines
 from ucsearch.rules.answers import as_allowed, guarded
@@ -68,7 +68,7 @@ class Told:
     weights: Floats  # (J,)
     tracks: Floats | None  # (J, d + 1) the first state field along the plan, by member
     field: str
-    orders: tuple[float, ...]  # (d,) the plan's actions, as units where they order
+    orders: tuple[Any, ...]  # (d,) the plan's actions, as units where they order
     released: bool  # and not replaced by a person
     action: str = "order"  # what is decided, and its unit
     action_unit: str = ""
@@ -130,8 +130,8 @@ def _tell(
     words = Words("outcome", units, "action", "") if task is None else config_of(task).words(units, money)
     index = claim["action_index"]
     path: list[int] = next((r["path"] for r in record["rivals"] if r["index"] == index), [])
-    actions = [math.nan if a is None else decode_number(a) for a in record["task"]["actions"]]
-    plan = tuple(float(actions[i]) for i in path)
+    actions = [recorded_action(a) for a in record["task"]["actions"]]
+    plan = tuple(actions[i] for i in path)
     tracks, orders, field = _follow(task, record, members, plan)
     field = words.fields.get(field, (field, ""))[0]
     series = record["series"]
@@ -150,7 +150,7 @@ def _tell(
     if plan:
         reach = int(record["settings"].get("reach", len(plan)))
         judged = len(plan) if task is None else task.judged(reach)
-        sizes = ", ".join(figure(x) for x in orders[:judged])
+        sizes = ", ".join(amount_figure(x) for x in orders[:judged])
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
         word += " before a person decided otherwise" if replaced else ""
         count = f"{len(plan)} {'step' if len(plan) == 1 else 'steps'}"
@@ -214,8 +214,9 @@ def _overridden(overrides: list[dict[str, Any]], record: dict[str, Any], task: T
             lines.append(f"Withdrawn by {o['who']}, because {o['why']}.")
         else:
             off = " (off the grid)" if o.get("off_grid") else ""
-            last = f"{o['action']}{_units_of(o['action'], record, task)}"
-            lines.append(f"Overridden by {o['who']}: {o['action']}{off} instead, because {o['why']}.")
+            taken = o["action"] if isinstance(o["action"], int | float) else action_figure(recorded_action(o["action"]))
+            last = f"{taken}{_units_of(o['action'], record, task)}"
+            lines.append(f"Overridden by {o['who']}: {taken}{off} instead, because {o['why']}.")
     return ["", *lines, f"What counts is {last}."]
 
 
@@ -225,10 +226,11 @@ def _units_of(action: Any, record: dict[str, Any], task: Task | None) -> str:
         return ""
     try:
         inputs = recorded_inputs(record, task)
-        order = config_of(task).quantity(inputs.state, float(decode_number(action)), inputs.params)
+        taken = recorded_action(action)
+        order = config_of(task).quantity(inputs.state, taken, inputs.params)
     except UCSearchError:
         return ""
-    return "" if order == decode_number(action) else f", which orders {figure(order)}"
+    return "" if order == taken or task.width else f", which orders {figure(order)}"
 
 
 def _situation(task: Task | None, record: dict[str, Any], units: str, money: str) -> str:
@@ -290,8 +292,8 @@ def _figure(value: Any) -> str:
 
 
 def _follow(
-    task: Task | None, record: dict[str, Any], members: Floats, plan: tuple[float, ...]
-) -> tuple[Floats | None, tuple[float, ...], str]:
+    task: Task | None, record: dict[str, Any], members: Floats, plan: tuple[Any, ...]
+) -> tuple[Floats | None, tuple[Any, ...], str]:
     """The first state field along the plan for every member, and what is ordered on the way at the mean forecast."""
     if task is None or not plan or not members.shape[0]:
         return None, plan, ""
@@ -392,9 +394,10 @@ def _allowed(record: dict[str, Any], task: Task | None) -> list[float]:
 
 def _offered(record: dict[str, Any], task: Task | None) -> str:
     """The set that was offered, in the task's words where the task is at hand."""
-    actions = [math.nan if a is None else float(decode_number(a)) for a in record["task"]["actions"]]
+    found = [recorded_action(a) for a in record["task"]["actions"]]
+    actions = [math.nan if a is None else a for a in found]
     if task is None:
-        return offered_words(actions)
+        return offered_words([float(i) if isinstance(a, tuple) else a for i, a in enumerate(actions)])
     try:
         pack = float(getattr(recorded_inputs(record, task).params, task.pack, 0.0)) if task.pack else 0.0
     except UCSearchError:
@@ -415,7 +418,7 @@ def _detail(record: dict[str, Any]) -> str:
 def _label(record: dict[str, Any], action: Any) -> str:
     actions = record.get("task", {}).get("actions", [])
     if action is None or action not in actions:
-        return "?" if action is None else figure(decode_number(action))
+        return "?" if action is None else action_figure(recorded_action(action))
     return plain(record["task"]["labels"][actions.index(action)])
 
 

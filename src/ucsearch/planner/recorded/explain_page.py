@@ -26,7 +26,8 @@ def write_explain_page(told: Told, path: str | Path) -> None:
     figures = []
     if told.orders:
         title = f"{told.action.capitalize()} by step" + ("" if told.released else ", not in force")
-        figures.append(bars("plan", title, told.orders, told.action_unit))
+        sizes = [sum(x) if isinstance(x, tuple) else x for x in told.orders]
+        figures.append(bars("plan", title, sizes, told.action_unit))
     if told.tracks is not None:
         figures.append(fan("state", _title(told.field), _rows(told.tracks[:, 1:], told.weights), unit=told.units))
     if told.members.shape[1]:

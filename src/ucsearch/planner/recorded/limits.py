@@ -14,7 +14,7 @@ from ucsearch.decision.decision import Decision, Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.formatting import figure
 from ucsearch.layout import own_row
-from ucsearch.planner.recorded.problem import Asked
+from ucsearch.planner.recorded.problem import Asked, offered_array
 from ucsearch.rules.answers import as_allowed, guarded
 from ucsearch.task import Task
 from ucsearch.tasks.base import Limit, config_of
@@ -85,7 +85,7 @@ def binding(task: Task, state: Any, params: Any, possible: Possible) -> Binding:
     return Binding((), tuple(together))
 
 
-def action_words(task: Task, state: Any, params: Any, action: float) -> str:
+def action_words(task: Task, state: Any, params: Any, action: Any) -> str:
     """Why the rules do not allow `action`: "capacity 20 does not allow it; 24 would"; "" when no limit explains it."""
     found = binding(task, state, params, lambda s, p: _allowed(task, s, action, 0, p))
     return _words(found, "does not allow it", "do not allow it")
@@ -95,7 +95,7 @@ def blocked_words(asked: Asked) -> str:
     """Why nothing keeps the rules; "" when no limit explains it."""
     depth, trace = asked.policy.depth, asked.trace
     # To do little keeps most rules, so a plan is found soon that way, if there is one.
-    actions = sorted((a for a in asked.actions.tolist() if a == a), key=abs)
+    actions = sorted((a for a in asked.offered if a == a), key=_size_of)
     task = asked.task
     if not any(_allowed(task, asked.state, a, 0, asked.params) for a in actions):
         what = "no action now"
@@ -126,7 +126,7 @@ def asked_of(decision: Decision) -> Asked:
         params = layout.build(own_row(plan.inputs.params, w).tolist())
     return Asked(
         plan.task, plan.layout.build(plan.inputs.states[w].tolist()), params,
-        own_row(plan.inputs.actions, w), plan.trace, plan.policy, decision.gate,
+        offered_array(plan.actions), plan.trace, plan.policy, decision.gate,
         decision.context.calibration, None, c.eps_m, c.node_budget,
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ def asked_of(decision: Decision) -> Asked:
 # -------------------------------------------------------------------- what is possible
 
 
-def _allowed(task: Task, state: Any, action: float, h: int, params: Any) -> bool:
+def _allowed(task: Task, state: Any, action: Any, h: int, params: Any) -> bool:
     try:
         return as_allowed(guarded(task.feasible_at, state, action, h, params))
     except Exception:  # a rule that cannot answer allows nothing
@@ -153,7 +153,7 @@ def _outcomes(task: Task, trace: Trace, together: bool) -> list[list[Any]]:
 
 
 def _completes(
-    task: Task, states: list[Any], params: Any, outcomes: list[list[Any]], actions: Sequence[float], depth: int
+    task: Task, states: list[Any], params: Any, outcomes: list[list[Any]], actions: Sequence[Any], depth: int
 ) -> bool:
     """Whether some plan keeps the rules for all courses to the end; one that is not found soon counts as none."""
     left = _NODES
@@ -194,11 +194,16 @@ def _set(limit: Limit, value: float, state: Any, params: Any) -> tuple[Any, Any]
 
 def _size(task: Task, state: Any, params: Any) -> float:
     """The largest number of the problem, limits that are none left out."""
-    seen = [1e-9, *(abs(float(a)) for a in task.actions)]
+    seen = [1e-9, *(_size_of(a) for a in task.actions)]
     for record in (state, params):
         for item in record:
             seen.extend(abs(float(x)) for x in (item if isinstance(item, tuple) else (item,)))
     return float(max(x for x in seen if x < NO_LIMIT))
+
+
+def _size_of(action: Any) -> float:
+    """The size of an action; of a tuple what it comes to."""
+    return sum(map(abs, action)) if isinstance(action, tuple) else abs(float(action))
 
 
 def _far(limit: Limit, now: float, size: float) -> float:

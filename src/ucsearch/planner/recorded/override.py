@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.errors import RecordError
-from ucsearch.formatting import figure
+from ucsearch.formatting import action_figure, figure
 from ucsearch.planner.files.numbers import Decimal, read_number
 from ucsearch.planner.recorded.limits import action_words
 from ucsearch.planner.recorded.problem import find_decision
@@ -50,7 +51,7 @@ def override_decision(
     if sealed is not None:
         of = RowOf(record, row_proof(folder_of(Path(log), sealed.run), sealed, record["series"]))
     found = built_in_task(record.get("task", {})) if task is None else task
-    taken: float | str | None = None
+    taken: Any = None
     inputs: RecordedInputs | None = None
     by_units = False
     if action is not None or quantity is not None:
@@ -63,8 +64,8 @@ def override_decision(
             raise RecordError("the recorded task is not one of this package; name it with --task")
         inputs = recorded_inputs(record, found)
         text = action or quantity or ""
-        given = read_action(text, inputs.labels, inputs.actions, read_number(text, "QUANTITY", decimal))
-        by_units = quantity is not None and config_of(found).places_orders and not isinstance(given, str)
+        given = _read(text, found, inputs, decimal)
+        by_units = quantity is not None and config_of(found).places_orders and not isinstance(given, str | tuple)
         taken = _ordering(inputs, found, float(given)) if by_units else given
     try:
         with AuditLog(log, clock=clock) as writer:
@@ -83,10 +84,20 @@ def override_decision(
     return Overridden(entry.seq, entry.id, row, made, order, beyond)
 
 
-def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, by_units: bool) -> NotAllowed:
+def _read(text: str, task: Task, inputs: RecordedInputs, decimal: Decimal | None) -> Any:
+    """A number, a tuple (24+6, or 24 6) or a label, as a person types it."""
+    parts = re.split(r"[+\s]+", text.strip().strip("()").replace(", ", " "))
+    if task.width and len(parts) == task.width:
+        numbers = [read_number(part, "QUANTITY", decimal) for part in parts]
+        if None not in numbers:
+            return tuple(numbers)
+    return read_action(text, inputs.labels, inputs.actions, read_number(text, "QUANTITY", decimal))
+
+
+def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: Any, by_units: bool) -> NotAllowed:
     """The refusal with the limits in the way; and what is allowed, as units where it was asked in units."""
     words = action_words(task, inputs.state, inputs.params, action)
-    what, feasible = figure(action), error.feasible
+    what, feasible = action_figure(action), error.feasible
     if by_units:
         what = f"an order of {figure(ordered_units(inputs, task, action) or 0.0)}"
         sizes = {n: ordered_units(inputs, task, a) for a, n in zip(inputs.actions, inputs.labels, strict=True)}
@@ -97,14 +108,15 @@ def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, 
 
 def ordered_units(inputs: RecordedInputs, task: Task, action: Any) -> float | None:
     """Units that an action orders in the recorded state; None for tasks whose action is what leaves."""
-    if not config_of(task).places_orders or not isinstance(action, int | float):
+    if not config_of(task).places_orders or action is None or isinstance(action, str):
         return None
-    return config_of(task).quantity(inputs.state, float(action), inputs.params)
+    taken = tuple(action) if isinstance(action, list | tuple) else float(action)
+    return config_of(task).quantity(inputs.state, taken, inputs.params)
 
 
-def _ordering(inputs: RecordedInputs, task: Task, quantity: float) -> float:
-    """The action that orders so many units: one of the grid where there is one."""
+def _ordering(inputs: RecordedInputs, task: Task, quantity: float) -> Any:
+    """The action that orders so many units: one of the grid where there is one. With two suppliers a regular order."""
     for a in inputs.actions:
-        if a is not None and ordered_units(inputs, task, a) == quantity:
+        if a is not None and not task.width and ordered_units(inputs, task, a) == quantity:
             return float(a)
     return config_of(task).action_for(inputs.state, quantity, inputs.params)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -28,7 +28,7 @@ from ucsearch.task import Task
 from ucsearch.trace import Trace
 from ucsearch.trace.law import Declared
 
-__all__ = ["Asked", "asked_again", "find_decision", "refused_words"]
+__all__ = ["Asked", "asked_again", "find_decision", "offered_array", "refused_words"]
 
 Floats = NDArray[np.float64]
 _LOOKED_AT, _NAMED = 1000, 5  # decisions whose names are compared with one that is not there, and how many are told
@@ -44,7 +44,7 @@ class Asked:
     task: Task
     state: Any
     params: Any
-    actions: Floats  # (m,) NaN where unavailable
+    actions: Floats  # (m,) NaN where unavailable; of tuples (m, width)
     trace: Trace
     policy: Policy
     gate: Gate  # without its limit of time: nobody waits here
@@ -52,6 +52,12 @@ class Asked:
     now: datetime | None
     eps_m: float
     proof_budget: int
+
+    @property
+    def offered(self) -> list[Any]:
+        """The actions, NaN where unavailable."""
+        rows = self.actions.tolist()
+        return [tuple(a) if a[0] == a[0] else math.nan for a in rows] if self.actions.ndim > 1 else rows
 
     def decide(self) -> Decision:
         """The decision, written nowhere."""
@@ -63,6 +69,12 @@ class Asked:
 
     def changed(self, **changes: Any) -> Asked:
         return dataclasses.replace(self, **changes)
+
+
+def offered_array(actions: Sequence[Any]) -> Floats:
+    """Actions, NaN where unavailable, as `decide` takes them: (m,), or (m, width) of tuples."""
+    width = max((len(a) for a in actions if isinstance(a, tuple)), default=0)
+    return np.array([(a,) * width if width and not isinstance(a, tuple) else a for a in actions], dtype=np.float64)
 
 
 def find_decision(reader: AuditReader, text: str) -> Row:
@@ -101,7 +113,7 @@ def asked_again(reader: AuditReader, row: Row, task: Task) -> Asked:
     blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
     try:
         trace = _trace(record["inputs"]["trace"], blobs)
-        actions = np.array([math.nan if a is None else a for a in inputs.actions])
+        actions = offered_array([math.nan if a is None else a for a in inputs.actions])
         gate = record["gate"]
         limits = {k: _number(v) for k, v in gate["settings"].items()} | {"time_budget_s": None}
         settings = record["settings"]

@@ -16,18 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import RecordError
-from ucsearch.formatting import figure
+from ucsearch.formatting import action_figure
 from ucsearch.layout import Layout
-from ucsearch.planner.decide.rows import NOT_PLANNED
+from ucsearch.planner.decide.rows import NOT_PLANNED, action_cell
 from ucsearch.planner.files.calendar import day_text, later
 from ucsearch.planner.files.numbers import offset_of, parse_dates
 from ucsearch.planner.files.table import Style, check_writable, refuse_overwriting, write_table
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks, recorded_task
 from ucsearch.records.arrays import decode_array
-from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Effective, Row, effective_of
-from ucsearch.records.overrides import RecordedInputs, recorded_inputs
+from ucsearch.records.overrides import RecordedInputs, recorded_action, recorded_inputs
 from ucsearch.scale.segments.reader import SegmentReader
 from ucsearch.tasks.base import config_of
 from ucsearch.tasks.checks import NO_LIMIT
@@ -81,7 +80,9 @@ def write_schedule(
 
     own = [] if settings is None else [settings.path("states"), settings.path("sales")]
     style = Style.like(own, "auto" if settings is None else settings.columns.decimal)
-    return write_table(out, COLUMNS, rows, for_people=True, style=style), sum(map(bool, found))
+    pairs = any(isinstance(row[4], str) for one in found for row in one)
+    columns = COLUMNS | {"action": str} if pairs else COLUMNS
+    return write_table(out, columns, rows, for_people=True, style=style), sum(map(bool, found))
 
 
 def _plan_rows(row: Row, counts: Effective, blobs: dict[str, Floats], settings: Settings | None) -> list[list[Any]]:
@@ -100,7 +101,7 @@ def _plan_rows(row: Row, counts: Effective, blobs: dict[str, Floats], settings: 
     given = recorded_inputs(record, task)
     layout = Layout(task.state, tuple(record["inputs"]["state_lengths"]))
     trace = record["inputs"].get("trace")
-    path = [float(decode_number(counts.action))] if replaced else [a for a in _path(record, outcome) if a is not None]
+    path = [recorded_action(counts.action)] if replaced else [a for a in _path(record, outcome) if a is not None]
     said = "OVERRIDDEN" if counts.override is not None and replaced else outcome["outcome"]
     if counts.override is None and counts.share is not None:
         said = counts.share.outcome
@@ -109,7 +110,21 @@ def _plan_rows(row: Row, counts: Effective, blobs: dict[str, Floats], settings: 
     told = f"{told} [{unit}]" if unit else told
     if trace is None:  # refused for its forecast: a person's action alone
         label = _label(given, path[0])
-        return [[record["series"], 1, "", said, path[0], label, None, told, _first(layout, given.state), None, name]]
+        return [
+            [
+                record["series"],
+                1,
+                "",
+                said,
+                action_cell(path[0]),
+                label,
+                None,
+                told,
+                _first(layout, given.state),
+                None,
+                name,
+            ]
+        ]
     mean = _mean(blobs[trace["members"]["$blob"]][0], blobs[trace["weights"]["$blob"]][0])
     times = _times(trace["meta"], settings, len(path))
     judged = task.judged(int(record["settings"].get("reach", len(path))))
@@ -122,27 +137,27 @@ def _plan_rows(row: Row, counts: Effective, blobs: dict[str, Floats], settings: 
         label = _label(given, action)
         start = [record["series"], h + 1, times[h], said]
         if h < judged:
-            out.append([*start, action, label, value[0], told, *figures, name])
+            out.append([*start, action_cell(action), label, value[0], told, *figures, name])
         else:
             out.append([*start, None, NOT_PLANNED, value[0], told, None, None, name])
         state = after
     return out
 
 
-def _label(given: RecordedInputs, action: float) -> str:
+def _label(given: RecordedInputs, action: Any) -> str:
     labels = [label for a, label in zip(given.actions, given.labels, strict=True) if a == action]
-    return labels[0] if labels else figure(action)
+    return labels[0] if labels else action_figure(action)
 
 
-def _path(record: dict[str, Any], outcome: dict[str, Any]) -> list[float | None]:
+def _path(record: dict[str, Any], outcome: dict[str, Any]) -> list[Any]:
     """The released plan's actions; of a fallback only that."""
     if outcome["outcome"] != "RELEASED":
         action = outcome.get("action")
-        return [None if action is None else float(decode_number(action))]
+        return [recorded_action(action)]
     index = record["claim"]["action_index"]
     path: list[int] = next((r["path"] for r in record["rivals"] if r["index"] == index), [])
     actions = record["task"]["actions"]
-    return [None if actions[i] is None else float(decode_number(actions[i])) for i in path]
+    return [recorded_action(actions[i]) for i in path]
 
 
 def _mean(members: Floats, weights: Floats) -> Floats:

@@ -10,12 +10,12 @@ from ucsearch.allocation.api import Allocation
 from ucsearch.allocation.problem import group_label
 from ucsearch.allocation.record import recorded_allocation
 from ucsearch.allocation.show import TODAY
-from ucsearch.formatting import figure
+from ucsearch.formatting import action_figure, figure
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks, recorded_task
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Row
-from ucsearch.records.overrides import recorded_inputs
+from ucsearch.records.overrides import recorded_action, recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.scale.segments.reader import SegmentReader
 
@@ -144,4 +144,4 @@ def _limit_words(
 
 
 def _shown(action: Any) -> str:
-    return "nothing" if action is None else figure(float(decode_number(action)))
+    return "nothing" if action is None else action_figure(recorded_action(action))

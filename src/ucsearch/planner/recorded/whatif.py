@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ucsearch.decision.decision import Decision
 from ucsearch.decision.view import label_of, score_of
 from ucsearch.errors import InputError, RecordError, UCSearchError
-from ucsearch.formatting import figure
-from ucsearch.planner.decide.rows import judged_steps, order_size, plan_orders, sentence_in
+from ucsearch.formatting import amount_figure, figure
+from ucsearch.planner.decide.rows import judged_steps, plan_orders, purchases_of, sentence_in
 from ucsearch.planner.decide.states import state_columns
 from ucsearch.planner.files.columns import like
 from ucsearch.planner.recorded.explain import plain
@@ -85,7 +85,7 @@ class WhatIf:
     @property
     def changed(self) -> bool:
         """Whether something else would leave."""
-        return (self.recorded.outcome, _order(self.recorded)) != (self.other.outcome, _order(self.other))
+        return (self.recorded.outcome, _ordered(self.recorded)) != (self.other.outcome, _ordered(self.other))
 
     def rows(self) -> list[tuple[str, str, str]]:
         """(figure, recorded, what if)."""
@@ -95,7 +95,7 @@ class WhatIf:
             "outcome": [d.outcome.value for d in both],
             "reason": [d.reason.value for d in both],
             "action": [label_of(d) for d in both],
-            f"order [{self.units}]": [_number(order_size(d)) for d in both],
+            f"order [{self.units}]": [amount_figure(x) if x else "" for x in map(_units_of, both)],
             f"expected score{money}": [_number(score_of(d)) for d in both],
             f"may lose at most{money}": [_number(d.regret_bound) for d in both],
             "plan": [_steps(plan_orders(d)[: judged_steps(d)]) for d in both],
@@ -302,7 +302,7 @@ def _changed(
     actions = asked.actions
     if ordering:
         notes.append(KEPT)
-    if ordering and not parameters.keys().isdisjoint(_PACKS):
+    if ordering and not task.width and not parameters.keys().isdisjoint(_PACKS):
         placed, grid = in_packs(np.array([changed.grid]), changed)
         changed, actions = changed._replace(grid=tuple(grid[0].tolist())), placed[0]
     task = _labelled(task, asked.task)
@@ -380,14 +380,18 @@ def _said(value: Any) -> str:
     return "none" if value is None else figure(value) if isinstance(value, int | float) else str(value)
 
 
-def _steps(plan: Sequence[float]) -> str:
-    shown = ", ".join(figure(x) for x in plan[:_SHOWN])
+def _steps(plan: Sequence[Any]) -> str:
+    shown = ", ".join(amount_figure(x) for x in plan[:_SHOWN])
     return f"{shown}, ..." if len(plan) > _SHOWN else shown
 
 
-def _order(decision: Decision) -> float | None:
-    size = order_size(decision)
-    return decision.action if size is None else size
+def _units_of(decision: Decision) -> tuple[float, ...]:
+    """Units ordered, by supplier."""
+    return tuple(one.units for one in purchases_of(decision))
+
+
+def _ordered(decision: Decision) -> Any:
+    return _units_of(decision) or decision.action
 
 
 def _number(value: float | None) -> str:
@@ -419,7 +423,7 @@ class Fitted(NamedTuple):
 class Sizes(NamedTuple):
     """What is offered, and the forecast as it is then planned on."""
 
-    actions: Floats  # (m,) NaN where unavailable
+    actions: Floats  # (m,) NaN where unavailable; with two suppliers (m, 2)
     grid: tuple[float, ...]
     trace: Trace
 

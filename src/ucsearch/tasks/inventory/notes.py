@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ucsearch.tasks.base import Sent
+from ucsearch.tasks.base import Purchase, Sent
 from ucsearch.tasks.inventory import rules
 
 __all__ = ["COARSE", "OUTLASTS", "notes_of"]
@@ -16,16 +18,22 @@ COARSE = "sizes are offered in steps far wider than demand varies"
 _WIDE = 4.0  # standard deviations of demand over the lead time and a period
 
 
-def notes_of(sent: Sent, order: float, terminal: Any, units: str) -> list[str]:
-    """Units that a level or a rounded size orders (`order`); the largest size offered, or an order that lasts past the
+def notes_of(sent: Sent, bought: Sequence[Purchase], terminal: Any, units: str) -> list[str]:
+    """Units that a level or a rounded size orders (`bought`); the largest size offered, or an order that lasts past the
     periods planned; sizes too far apart. `terminal` is what values stock at the end."""
-    notes = [f"orders {order:g} {units}"] if order != sent.action else []
+    order = sum(one.units for one in bought)
+    notes = [f"orders {order:g} {units}"] if len(bought) == 1 and order != sent.action else []
+    offered = np.array(sent.offered).reshape(len(sent.offered), -1)  # (m, suppliers)
     if sent.released and order > 0.0:
-        if len(sent.offered) > 1 and sent.action == max(sent.offered):
-            notes.append("the largest size offered: larger ones were not tried")
+        largest = (np.array(sent.action) == offered.max(axis=0)).ravel() & (offered.max(axis=0) > 0.0)
+        names = [
+            f" from {one.supplier}" if one.supplier else "" for one, top in zip(bought, largest, strict=True) if top
+        ]
+        if len(offered) > 1:
+            notes += [f"the largest size offered{name}: larger ones were not tried" for name in names]
         if rules.position_of(sent.state) + order > sent.expected:
             notes.append(_outlasts(sent.planned, terminal))
-    if coarse := _coarse(sent):
+    if coarse := _coarse(sent, np.unique(offered[:, 0])):
         notes.append(coarse)
     return notes
 
@@ -37,9 +45,8 @@ def _outlasts(planned: int, terminal: Any) -> str:
     return f"{text}: {OUTLASTS}"
 
 
-def _coarse(sent: Sent) -> str:
-    """Of closed-loop sizes that cannot fit; nothing where packs make the steps."""
-    offered = np.sort(sent.offered)
+def _coarse(sent: Sent, offered: NDArray[np.float64]) -> str:
+    """Of closed-loop sizes (ascending) that cannot fit; nothing where packs make the steps."""
     if sent.members is None or offered.size < 3:
         return ""
     step, lead = float(np.diff(offered[1:]).min()), int(sent.params.lead_time)

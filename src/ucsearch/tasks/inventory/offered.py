@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ucsearch.tasks.inventory.record import LeadTimeInventory
 
 __all__ = [
-    "CYCLE_STEPS", "fitted_sizes", "in_packs", "needs_cycles", "offered_pairs", "offered_sizes",
+    "CYCLE_STEPS", "fitted_sizes", "in_packs", "needs_cycles", "offered_sizes",
     "with_cycles",
 ]  # fmt: skip
 
@@ -34,7 +34,7 @@ _FINER = 4  # times as many order sizes as `lots`: here they cost their number, 
 
 def needs_cycles(config: Any, policy: Policy) -> bool:
     """Whether closed loop with fitted order sizes has too many states."""
-    if policy.mode != "closed" or not isinstance(policy, Exact):
+    if policy.mode != "closed" or not isinstance(policy, Exact) or getattr(config, "is_general", False):
         return False
     if getattr(config, "is_planned", False) or getattr(config, "base_stock_levels", ()):
         return False
@@ -54,7 +54,7 @@ def offered_sizes(config: LeadTimeInventory, trace: Trace, params: Any, sizes: A
         _, actions, grid = fitted_sizes(config, trace, params, count, sizes.round_to)
         return params._replace(grid=grid), actions
     if sizes.multiples is None:
-        if not _packed(params):
+        if config.has_two_suppliers or not _packed(params):
             return params, None
         grid = np.array(
             np.broadcast_to(np.asarray(params.grid, np.float64), (len(trace.mean), len(config.order_sizes)))
@@ -74,24 +74,19 @@ def offered_sizes(config: LeadTimeInventory, trace: Trace, params: Any, sizes: A
     return params._replace(**columns | {"grid": grid}), actions
 
 
-def offered_pairs(config: LeadTimeInventory, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
-    """Params and actions (W, m, 2): every size of the regular supplier with every one of the expedited supplier, fitted
-    to each series where [actions] say `lots`."""
-    if not sizes.lots:
-        return params, None
-    lots, fast = config.lots_of_pairs(trace, params, sizes.round_to)
+def fitted_sizes(config: Any, trace: Trace, params: Any, count: int, step: float) -> tuple[Floats, Floats, Floats]:
+    """Lattice unit (W,), actions and grid (W, count + 1) of sizes that fit each series. With two suppliers actions are
+    (W, m, 2), every size of the regular one with every size of the expedited one, and the grid is the regular one's."""
+    if not config.has_two_suppliers:
+        found = config.lots(trace, params, count, step, fitted=True)
+        return (found.unit, *distinct(found.sizes))
+    lots, fast = config.lots_of_pairs(trace, params, step)
     slow, grid = distinct(lots.sizes)
     fast, _ = distinct(fast)
     shape = (len(slow), slow.shape[1], fast.shape[1])
     pairs = np.stack([np.broadcast_to(slow[:, :, None], shape), np.broadcast_to(fast[:, None, :], shape)], axis=-1)
     pairs = np.where(np.isnan(pairs).any(axis=-1, keepdims=True), np.nan, pairs)
-    return params._replace(grid=grid), pairs.reshape(len(slow), -1, 2)
-
-
-def fitted_sizes(config: Any, trace: Trace, params: Any, count: int, step: float) -> tuple[Floats, Floats, Floats]:
-    """Lattice unit (W,), actions and grid (W, count + 1) of sizes that fit each series."""
-    found = config.lots(trace, params, count, step, fitted=True)
-    return (found.unit, *distinct(found.sizes))
+    return lots.unit, pairs.reshape(len(slow), -1, 2), grid
 
 
 def _covering(config: LeadTimeInventory, trace: Trace, p: Any, sizes: Any) -> Floats:

@@ -21,7 +21,7 @@ from ucsearch.errors import InputError
 from ucsearch.formatting import Labelled, figure
 from ucsearch.policies import Policy
 from ucsearch.task import Continuation, Task
-from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Foreseen, Limit, Sent
+from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Foreseen, Limit, Purchase, Sent
 from ucsearch.tasks.checks import (
     NO_LIMIT,
     ascending,
@@ -39,7 +39,7 @@ from ucsearch.tasks.inventory.bound import bound, prepare
 from ucsearch.tasks.inventory.candidates import refined_plans, ways_to_plan
 from ucsearch.tasks.inventory.foresight import foreseen
 from ucsearch.tasks.inventory.notes import notes_of
-from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_pairs, offered_sizes, with_cycles
+from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
 from ucsearch.tasks.inventory.sizes import (
     Lattice,
     Lots,
@@ -54,7 +54,7 @@ from ucsearch.tasks.inventory.sizes import (
     pair_lots,
     scaled_columns,
 )
-from ucsearch.tasks.inventory.switches import OrderPair, Switches, general_situation
+from ucsearch.tasks.inventory.switches import OrderPair, Switches, general_situation, purchases
 from ucsearch.tasks.words import SERVICE, Words
 from ucsearch.trace import Trace
 
@@ -409,7 +409,7 @@ class LeadTimeInventory(Switches):
     def situation(self, s: Any, p: Any, units: str, currency: str) -> str:
         """Stock and open orders, and when an order arrives."""
         if self.is_general:
-            return general_situation(s, p, units)
+            return general_situation(s, p, units, self.suppliers)
         text = f"In stock: {figure(s.on_hand)} {units}"
         if p.lead_time > 0.0:
             due = ", ".join(f"{figure(x)} {_when(i)}" for i, x in enumerate(s.pipeline) if x)
@@ -418,7 +418,7 @@ class LeadTimeInventory(Switches):
 
     def notes(self, sent: Sent, units: str) -> list[str]:
         """Whether the order is another number than the action, the largest offered, longer than the plan, or coarse."""
-        return notes_of(sent, self.quantity(sent.state, sent.action, sent.params), self.task().terminal, units)
+        return notes_of(sent, self.purchases(sent.state, sent.action, sent.params), self.task().terminal, units)
 
     def limits(self) -> tuple[Limit, ...]:
         """The limits that may be in the way of an action, in the order in which they are named."""
@@ -440,6 +440,12 @@ class LeadTimeInventory(Switches):
         if self.has_two_suppliers:
             return supplier_rules.ordered(s, a, p)
         return float(rules.ordered(s, a, p))
+
+    def purchases(self, s: Any, a: Any, p: Any) -> tuple[Purchase, ...]:
+        """What is ordered from each supplier."""
+        if not self.is_general:
+            return (Purchase("", float(rules.ordered(s, a, p)), int(p.lead_time)),)
+        return purchases(s, a, p, self.suppliers)
 
     def action_for(self, s: Any, quantity: float, p: Any) -> Any:
         """The order, or the level, of so many units; with two suppliers a regular order."""
@@ -503,12 +509,10 @@ class LeadTimeInventory(Switches):
         return max(policy.depth, self.span if self.is_general else self.lead_time + 1)
 
     def _is_too_long(self, policy: Policy, sizes: Any) -> bool:
-        return not self.is_general and sizes.lots > 0 and needs_cycles(self, policy)
+        return sizes.lots > 0 and needs_cycles(self, policy)
 
     def offered(self, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
         """Sizes that fit each item, in whole packs, as [actions] of the settings say."""
-        if self.has_two_suppliers:
-            return offered_pairs(self, trace, params, sizes)
         return offered_sizes(self, trace, params, sizes)
 
     def planned_trace(self, trace: Trace, params: Any, policy: Policy, sizes: Any) -> Trace:

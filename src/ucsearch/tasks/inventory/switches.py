@@ -18,19 +18,19 @@ from ucsearch.errors import InputError
 from ucsearch.formatting import figure
 from ucsearch.packing import unpacked
 from ucsearch.policies import Policy
-from ucsearch.tasks.base import OnSeries
+from ucsearch.tasks.base import OnSeries, Purchase
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, number, whole
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
 from ucsearch.tasks.inventory.calendar import Calendar, calendar_of, weekday_flags
 
-__all__ = ["OrderPair", "Switches", "general_situation"]
+__all__ = ["OrderPair", "Switches", "general_situation", "purchases"]
 
 Floats = NDArray[np.float64]
 Period = Literal["day", "weekday", "week", "month", "any"]
 _LENGTH = 64  # places of a calendar with holidays, where nobody says more
 
 
-def general_situation(s: Any, p: Any, units: str) -> str:
+def general_situation(s: Any, p: Any, units: str, suppliers: Sequence[str]) -> str:
     """Stock by age, open orders and when an order of today arrives, in words."""
     text = f"In stock: {figure(s.on_hand)} {units}"
     if p.life > 1.0 and any(s.ages):
@@ -44,10 +44,21 @@ def general_situation(s: Any, p: Any, units: str) -> str:
     if not p.open[place]:
         ahead = next(k for k in range(1, 400) if p.open[(place + k) % len(p.open)])
         return f"{text}. No order day; the next is {_when(ahead)}"
-    text += f". An order arrives {_when(calendar.arrival(place))}"
-    if any(p.fast_slot) or p.fast_unit_cost or p.fast_fixed_cost:
-        text += f", expedited {_when(calendar.delivery(place, int(p.fast_slot[place])))}"
-    return text
+    if not suppliers:
+        return f"{text}. An order arrives {_when(calendar.arrival(place))}"
+    slow, fast = _when(calendar.arrival(place)), _when(calendar.delivery(place, int(p.fast_slot[place])))
+    return f"{text}. An order from {suppliers[0]} arrives {slow}, one from {suppliers[1]} {fast}"
+
+
+def purchases(s: Any, a: Any, p: Any, suppliers: Sequence[str]) -> tuple[Purchase, ...]:
+    """What is ordered from each supplier, and when it arrives by the calendar."""
+    place = int(s.clock)
+    calendar = Calendar(p.open, p.due, p.slot, p.span)
+    if not suppliers:
+        return (Purchase("", float(rules.ordered(s, a, p)), calendar.arrival(place)),)
+    slow, fast = supplier_rules.regular_of(a, p), supplier_rules.expedited_of(a, p)
+    ahead = calendar.arrival(place), calendar.delivery(place, int(p.fast_slot[place]))
+    return tuple(Purchase(*one) for one in zip(suppliers, (slow, fast), ahead, strict=True))
 
 
 def _when(periods: int) -> str:
@@ -358,8 +369,6 @@ class Switches(OnSeries):
         if last is None:
             last = next((x for x in reversed(list(open_orders)) if x), 0.0)
         previous = number("last", last, 0.0, NO_LIMIT)
-        if self.is_merged and calendar.due[place]:
-            stock, pipeline[0] = stock + pipeline[0], 0.0
         has_ramp = getattr(self, "ramp", None) is not None
         return general_rules.State(stock, tuple(pipeline), previous if has_ramp else 0.0, tuple(by_age), float(place))
 
