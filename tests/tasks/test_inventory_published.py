@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 import ucsearch as uc
-from tests.examples.test_examples import FIGURE_3
+from examples.perishables import PRINTED
 from ucsearch.tasks import LeadTimeInventory
 
 GRID = range(9)
@@ -27,9 +27,7 @@ def gamma_law(steps: int) -> uc.Trace:
 
 def figure(issuing: str) -> list[list[int]]:
     """Rows of the figure, by units with two periods to live from 0 to 8."""
-    lines = FIGURE_3.splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith(issuing.upper()))
-    return [[int(x) for x in line.split()] for line in lines[at + 1 : at + 10]][::-1]
+    return [[int(x) for x in row] for row in PRINTED[issuing].split()][::-1]
 
 
 @pytest.mark.parametrize("issuing", ["fifo", "lifo"])
