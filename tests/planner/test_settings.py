@@ -208,7 +208,7 @@ def test_the_schema_describes_every_table_and_task() -> None:
     schema = json.loads(json.dumps(json_schema(), allow_nan=False))
     assert set(schema["properties"]) == {
         "units", "currency", "period", "task", "policy", "gate", "calibration", "proof", "actions", "forecast",
-        "forecaster", "columns", "backtest", "run", "shared", "log", "files", "orders",
+        "forecaster", "columns", "backtest", "run", "shared", "log", "files", "orders", "supplier",
     }  # fmt: skip
     assert schema["required"] == ["task", "policy"]
     assert schema["additionalProperties"] is False
