@@ -110,7 +110,7 @@ def test_a_log_that_failed_while_nobody_asks_is_opened_again(tmp_path: Path) -> 
         async with running(tmp_path, CONFIG) as client:
             assert (await client.decide("A")).status_code == 200
             await asyncio.sleep(0.2)  # the deciding thread waits by now
-            client.service.writer._lost()
+            client.service.writer._give_up()
             assert client.service.not_ready() == ["log not writable"]
             until(lambda: not client.service.not_ready(), 5.0)
 

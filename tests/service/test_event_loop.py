@@ -21,7 +21,7 @@ SLOW = (
     "ucsearch.service.writer.actions.feasible_actions",
     "ucsearch.service.console.forms.judge",
     "ucsearch.service.routes.state.describe",
-    "ucsearch.service.writer.plan_state.AwaitedOutcomes.starved",
+    "ucsearch.service.writer.plan_state.AwaitedOutcomes.overdue_series",
     "ucsearch.service.queries.records.decisions",
     "ucsearch.service.queries.tally.Tally.look",
 )

@@ -240,7 +240,7 @@ def test_many_who_verify_do_not_take_all_connections(tmp_path: Path, monkeypatch
         assert go_on.wait(60.0)
         return Verified("valid", "", "")
 
-    monkeypatch.setattr(Service, "_verified", slow)
+    monkeypatch.setattr(Service, "_verify_now", slow)
 
     async def go() -> None:
         async with running(tmp_path) as client:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.service.console_kit import RAMPED, Person, id_of, items
 from tests.service.kit import CONFIG, START, Client, Clock, running
 from tests.service.test_rotation import rotate
-from ucsearch.service.console.attention import fitting
+from ucsearch.service.console.attention import rows_that_fit
 
 DAY = CONFIG + "valid_for_s = 86400.0\n[limits]\nper_token = 10000\nper_agent = 10000\n"
 
@@ -142,8 +142,8 @@ def test_a_rotated_log_hides_nobody(tmp_path: Path) -> None:
 
 
 def test_rows_are_as_many_as_fit() -> None:
-    assert fitting([], 10) == 0
-    assert fitting(["a"] * 50, 100_000) == 50
+    assert rows_that_fit([], 10) == 0
+    assert rows_that_fit(["a"] * 50, 100_000) == 50
     long = ["\N{GRINNING FACE}" * 200] * 50
-    assert fitting(long, 100_000) == 100_000 // (700 + 5 * 800)
-    assert fitting(long, 10) == 1
+    assert rows_that_fit(long, 100_000) == 100_000 // (700 + 5 * 800)
+    assert rows_that_fit(long, 10) == 1

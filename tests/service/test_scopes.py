@@ -102,7 +102,11 @@ def test_what_a_token_is_not_for_is_not_seen(tmp_path: Path) -> None:
         assert [p["name"] for p in plans] == ["orders"]
         monitors = (await client.get("/v1/monitors", role="viewer of shop 1")).json()["items"]
         assert [m["plan"] for m in monitors] == ["orders", "other"]
-        for path in ("/v1/log/export", "/v1/log", "/v1/log/checkpoint"):  # an agent's token exported every plan's log
+        for path in (
+            "/v1/log/export",
+            "/v1/log",
+            "/v1/log/checkpoint",
+        ):  # an agent's token exported every plan's log
             for role in ("agent of orders", "viewer of shop 1"):
                 assert (await client.get(path, role=role)).status_code == 403, (role, path)
             assert (await client.get(path, role="agent")).status_code == 200

@@ -59,7 +59,7 @@ def test_of_several_who_change_it_at_once_nobody_undoes_what_another_did(tmp_pat
 def test_whoever_gets_no_turn_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_TRIES", 2)
     known = book(tmp_path)
-    with tokens._alone(known.path), pytest.raises(RecordError, match="another process is changing it"):
+    with tokens._file_lock(known.path), pytest.raises(RecordError, match="another process is changing it"):
         known.add("anna", "viewer")
     assert known.add("anna", "viewer")
 

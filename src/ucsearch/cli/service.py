@@ -74,11 +74,11 @@ def run(
     """
     from ucsearch.service.observability import set_up_logging
     from ucsearch.service.run import run as serve
-    from ucsearch.service.writer.kernels import making
+    from ucsearch.service.writer.kernels import is_compiling
 
     set_up_logging()
     serve(folder, store=store, bind=bind, admin_bind=admin_bind, ready=lambda address: typer.echo(f"ready: {address}"))
-    if making():
+    if is_compiling():
         # Everything is closed. Python's own way out would take the compiler's memory away under its feet: an abort.
         sys.stdout.flush()
         sys.stderr.flush()

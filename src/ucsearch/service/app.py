@@ -165,9 +165,9 @@ def make_app(service: Service) -> FastAPI:
     for router in (decisions.router, state.router, control.router):
         app.include_router(router, prefix="/v1")
     console.mount(app)
-    app.add_exception_handler(Problem, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
     app.add_middleware(RequestMiddleware, service=service)
     return app
 
@@ -186,13 +186,13 @@ def _answer(request: Request, problem: Problem) -> Response:
     return problem_response(request, problem)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _on_problem(request: Request, error: Exception) -> Response:
     if not isinstance(error, Problem):
         raise error
     return _answer(request, error)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
+async def _on_invalid(request: Request, error: Exception) -> Response:
     """Parameters of path, query and headers; bodies are checked by `bodies.read_body`."""
     found = error.errors() if isinstance(error, RequestValidationError) else ()
     if any(str(e["loc"][-1]).lower() == "idempotency-key" for e in found):
@@ -202,7 +202,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     return problem_response(request, Problem("invalid", "a parameter is not what is expected", where=where))
 
 
-async def _http(request: Request, error: Exception) -> Response:
+async def _on_http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     made = _answer(request, Problem(_BY_STATUS.get(status, "bad_request")))
     if isinstance(error, HTTPException) and error.headers:

@@ -88,7 +88,7 @@ class FailedLogins:
 def principal_of(request: Request, needed: str) -> Principal:
     """Who asks, after token, role and rate were checked."""
     service: Service = request.app.state.service
-    principal = _recognised(request, service)
+    principal = _authenticate(request, service)
     if principal is None:
         service.metrics.auth_failures.inc()
         raise Problem("unauthorized", "expected Authorization: Bearer with a token of this service")
@@ -106,7 +106,7 @@ def check_role(principal: Principal, needed: str) -> None:
 def check_plan(principal: Principal, plan: str) -> None:
     """Refuse a plan that the token is not for."""
     if not principal.scope.has_plan(plan):
-        raise Problem("forbidden", f"the token is for {_some('plan', principal.scope.plans)}")
+        raise Problem("forbidden", f"the token is for {_names('plan', principal.scope.plans)}")
 
 
 def check_series(principal: Principal, plan: str, series: str) -> None:
@@ -126,7 +126,7 @@ def check_whole(principal: Principal, plan: str = "") -> None:
         raise Problem("forbidden", "the token is for some plans or series, and this is about all of them")
 
 
-def _some(word: str, names: tuple[str, ...]) -> str:
+def _names(word: str, names: tuple[str, ...]) -> str:
     more = ", ..." if len(names) > 5 else ""
     return f"the {word}{'' if len(names) == 1 else 's'} {', '.join(names[:5])}{more}"
 
@@ -136,11 +136,11 @@ def check_still_valid(request: Request) -> None:
     principal: Principal | None = getattr(request.state, "token", None)
     if principal is None or principal.name.startswith(PROXIED):
         return
-    if not request.app.state.service.tokens.stands(principal):
+    if not request.app.state.service.tokens.is_valid(principal):
         raise Problem("unauthorized", "the token was revoked while the body was sent")
 
 
-def _recognised(request: Request, service: Service) -> Principal | None:
+def _authenticate(request: Request, service: Service) -> Principal | None:
     kind, _, text = request.headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and text:
         return service.tokens.find(text.strip())

@@ -83,7 +83,7 @@ class Server(_Table):
         return is_loopback(host_of(self.bind))
 
     @model_validator(mode="after")
-    def _safe(self) -> Server:
+    def _check_addresses(self) -> Server:
         for field, text in (("bind", self.bind), ("admin_bind", self.admin_bind)):
             host, _, port = text.rpartition(":")
             if not host or not port.isdecimal() or not int(port) < 65536:
@@ -146,7 +146,7 @@ class Store(_Table):
 
     @field_validator("log")
     @classmethod
-    def _placed(cls, value: str) -> str:
+    def _check_log(cls, value: str) -> str:
         if not value.startswith(("postgresql://", "postgres://")) and _SCHEME.match(value):
             raise ValueError("expected a file, or postgresql://user@host/database")
         return value
@@ -188,7 +188,7 @@ class Webhook(_Table):
 
     @field_validator("url")
     @classmethod
-    def _addressed(cls, value: str) -> str:
+    def _check_url(cls, value: str) -> str:
         if not re.match(r"https?://[^/@\s]+(/\S*)?$", value):
             raise ValueError("expected http:// or https://, a host, and no user or password")
         return value
@@ -264,7 +264,7 @@ class PlanTable(_Table):
 
     @field_validator("name")
     @classmethod
-    def _named(cls, value: str) -> str:
+    def _check_name(cls, value: str) -> str:
         if _NAME.fullmatch(value) is None:
             raise ValueError("expected letters, digits, '.', '_' and '-', at most 64")
         return value
@@ -283,7 +283,7 @@ class Config(_Table):
     plan: tuple[PlanTable, ...] = ()
 
     @model_validator(mode="after")
-    def _once(self) -> Config:
+    def _check_plans(self) -> Config:
         names = [p.name for p in self.plan]
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"plan: saw {twice[0]!r} twice, expected each name once")

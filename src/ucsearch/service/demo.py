@@ -16,7 +16,7 @@ import numpy as np
 from ucsearch.client import Answer, Client, Forecast, Item, Outcome, Retry
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.service.config import FILE, load_config
-from ucsearch.service.run import address_of, listen, make_server, ready_plans, taken
+from ucsearch.service.run import address_in_use, address_of, listen, make_server, ready_plans
 from ucsearch.service.service import Service
 from ucsearch.service.tokens import FILE as TOKENS
 from ucsearch.service.tokens import TokenBook, write_tokens
@@ -148,7 +148,7 @@ def run_demo(
     say: Callable[[str], None] = print,
 ) -> int:  # fmt: skip
     """Serve until Ctrl-C, for so many seconds, or until the past was sent (`once`); returns the periods sent."""
-    if seen := taken("127.0.0.1", port):  # before there are files that the next try would stumble over
+    if seen := address_in_use("127.0.0.1", port):  # before there are files that the next try would stumble over
         raise InputError("--port", f"{port} ({seen})", "a port that is free; 0 takes any")
     tokens = set_up(folder, f"127.0.0.1:{port}")
     config, place = load_config(folder)

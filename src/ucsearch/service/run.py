@@ -29,10 +29,11 @@ from ucsearch.service.service import Service
 from ucsearch.service.storage.store import confirm, is_there, open_reader
 from ucsearch.service.tokens import FILE as TOKENS
 from ucsearch.service.tokens import TokenBook, write_tokens
-from ucsearch.service.writer.plans import Plan, coarse, load_plan
+from ucsearch.service.writer.plans import Plan, coarse_forecasts, load_plan
 
 __all__ = [
     "Finding",
+    "address_in_use",
     "address_of",
     "check",
     "check_addresses",
@@ -45,7 +46,6 @@ __all__ = [
     "raise_open_files",
     "ready_plans",
     "run",
-    "taken",
 ]
 
 
@@ -54,14 +54,14 @@ def check_addresses(config: Config) -> None:
     hint = "Stop what listens there, or take another one: server.{0} in service.toml, or --{1} ADDRESS:PORT."
     for field, option in (("bind", "bind"), ("admin_bind", "admin-bind")):
         address = getattr(config.server, field)
-        if seen := taken(host_of(address), port_of(address)):
+        if seen := address_in_use(host_of(address), port_of(address)):
             raise InputError(
                 f"server.{field}", f"{address} ({seen})", "an address and port that are free",
                 hint=hint.format(field, option),
             )  # fmt: skip
 
 
-def taken(host: str, port: int) -> str:
+def address_in_use(host: str, port: int) -> str:
     """Why nobody can listen there; "" where one can."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -112,14 +112,14 @@ def check_folders(config: Config, folder: Path) -> str:
     store = config.store
     if not store.is_postgres:
         log = folder / store.log
-        for path in (log, *log.parent.glob(f"{log.name}-*"), _nearest(log.parent)):
+        for path in (log, *log.parent.glob(f"{log.name}-*"), _existing_parent(log.parent)):
             if os.path.exists(path) and not os.access(path, os.W_OK):
                 raise RecordError(f"{path}: it cannot be written, so nothing can be recorded")
-    kept = _nearest((folder / store.checkpoint).parent)
+    kept = _existing_parent((folder / store.checkpoint).parent)
     return "" if os.access(kept, os.W_OK) else f"{kept}: it cannot be written, so there will be no checkpoints"
 
 
-def _nearest(folder: Path) -> Path:
+def _existing_parent(folder: Path) -> Path:
     """The folder, or the one in which it would be made."""
     while not os.path.exists(folder) and folder != folder.parent:
         folder = folder.parent
@@ -230,12 +230,12 @@ def init(folder: str | Path) -> str:
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError("DIR", str(place), "a new or empty folder")
     try:
-        return _made(place)
+        return _write_files(place)
     except OSError as error:
         raise RecordError(f"{place}: cannot be written ({error.strerror}); choose another folder") from error
 
 
-def _made(place: Path) -> str:
+def _write_files(place: Path) -> str:
     place.mkdir(parents=True, exist_ok=True)
     for name, text in ((FILE, SERVICE), ("orders.toml", ORDERS)):
         with whole_file(place / name) as file:
@@ -269,7 +269,7 @@ def check(folder: str | Path, *, store: str | None = None) -> Iterator[Finding]:
     for table in config.plan:
         try:
             plan = load_plan(table, place)
-            if text := coarse(plan):
+            if text := coarse_forecasts(plan):
                 yield Finding(1, text)
             warmed = plan.warm()
             worse = warmed.engine == "python" and plan.settings.run.engine != "python"
@@ -281,12 +281,12 @@ def check(folder: str | Path, *, store: str | None = None) -> Iterator[Finding]:
         if text := check_folders(config, place):
             yield Finding(1, text)
         confirm(config.store, place)
-        yield from _verified(config.store, place)
+        yield from _check_log(config.store, place)
     except UCSearchError as error:
         yield Finding(2, str(error))
 
 
-def _verified(store: Store, place: Path) -> Iterator[Finding]:
+def _check_log(store: Store, place: Path) -> Iterator[Finding]:
     """Every file of the log, and what links them."""
     if not is_there(store, place):
         yield Finding(1, "log: there is none yet; the first start makes one")

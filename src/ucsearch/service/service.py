@@ -185,15 +185,15 @@ class Service:
 
     async def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> bytes:
         """The answer to a request, after its commit; the same for everybody who asks it at the same time."""
-        made: bytes = await self._once(request, lambda: self.writer.decide(plan, rows, request))
+        made: bytes = await self._run_once(request, lambda: self.writer.decide(plan, rows, request))
         return made
 
     async def act(self, request: Request, run: Callable[[Turn], T], items: int = 1) -> T:
         """Run something that writes, alone."""
-        made: T = await self._once(request, lambda: self.writer.call(run, items))
+        made: T = await self._run_once(request, lambda: self.writer.call(run, items))
         return made
 
-    async def _once(self, request: Request, submit: Callable[[], Future[Any]]) -> Any:
+    async def _run_once(self, request: Request, submit: Callable[[], Future[Any]]) -> Any:
         self._check_ready()
         try:
             async with asyncio.timeout(self.config.limits.request_s):
@@ -203,9 +203,9 @@ class Service:
                     await asyncio.wait((known[1],))  # with another body: which of them was recorded, the log knows
         except TimeoutError:
             raise Problem("in_flight", "a request with the same key is still at work") from None
-        return await self._finished(self._begun(request, submit))
+        return await self._wait_for(self._submit(request, submit))
 
-    def _begun(self, request: Request, submit: Callable[[], Future[T]]) -> asyncio.Future[T]:
+    def _submit(self, request: Request, submit: Callable[[], Future[T]]) -> asyncio.Future[T]:
         future = asyncio.wrap_future(submit())
         self._in_flight[request.key] = (request.body, future)
 
@@ -217,7 +217,7 @@ class Service:
         future.add_done_callback(forget)
         return future
 
-    async def _finished(self, future: asyncio.Future[T]) -> T:
+    async def _wait_for(self, future: asyncio.Future[T]) -> T:
         # Not given up with whoever waits: what is recorded for a caller who went away is there when he asks again.
         await asyncio.wait((future,), timeout=self.config.limits.request_s)
         if not future.done():
@@ -257,13 +257,13 @@ class Service:
             except TimeoutError:
                 raise Problem("queue_full", "others are still being verified", retry_after=10) from None
             try:
-                return await self.read(self._verified, id, scope)
+                return await self.read(self._verify_now, id, scope)
             finally:
                 self.verifying.release()
         finally:
             self._verifiers -= 1
 
-    def _verified(self, reader: AuditReader, id: str, scope: Scope) -> Verified:
+    def _verify_now(self, reader: AuditReader, id: str, scope: Scope) -> Verified:
         from ucsearch.verify import NoTask, verify_record
 
         row = find_row(reader, id, scope)

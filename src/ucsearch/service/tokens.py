@@ -113,12 +113,12 @@ class TokenBook:
                 content = tomllib.loads(file.read(_MOST_BYTES).decode("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise RecordError(f"{self.path}: cannot be read ({error})") from error
-        self._tokens, self._seen = _tokens_of(content, self.path), _mark(found)
+        self._tokens, self._seen = _tokens_of(content, self.path), _file_mark(found)
         self._looked, self._wrong = time.monotonic(), ""
 
     def find(self, text: str) -> Principal | None:
         """Whose token it is; None when it is nobody's, or has expired."""
-        self._look()
+        self._refresh()
         given = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
         found: TokenInfo | None = None
         for token in self._tokens:  # all of them, so that the time taken says nothing
@@ -128,19 +128,19 @@ class TokenBook:
             return None
         return Principal(found.name, found.role, given[:12], found.scope)
 
-    def stands(self, principal: Principal) -> bool:
+    def is_valid(self, principal: Principal) -> bool:
         """Whether a token that was recognised earlier still is: for sessions that outlive a request."""
-        self._look()
+        self._refresh()
         for token in self._tokens:
-            if token.sha256.startswith(principal.token) and _same(token, principal):
+            if token.sha256.startswith(principal.token) and _is_same(token, principal):
                 return not token.expires or self._clock() < datetime.fromisoformat(token.expires)
         return False
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         if time.monotonic() - self._looked < _AGAIN_S:
             return
         try:
-            if _mark(self.path.stat()) != self._seen:
+            if _file_mark(self.path.stat()) != self._seen:
                 self.reload()
             self._looked = time.monotonic()
         except (OSError, RecordError) as error:
@@ -153,11 +153,11 @@ class TokenBook:
     @property
     def problem(self) -> str:
         """Why nobody is recognised now; "" where the file can be used."""
-        self._look()
+        self._refresh()
         return self._wrong
 
     def list(self) -> tuple[TokenInfo, ...]:
-        self._look()
+        self._refresh()
         return self._tokens
 
     def add(
@@ -180,7 +180,7 @@ class TokenBook:
             if not all(x and x.isprintable() and len(x) <= 200 for x in texts):
                 raise InputError(field, repr(list(texts))[:80], "printable names of at most 200 characters")
         text = _PREFIX + base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
-        with _alone(self.path):
+        with _file_lock(self.path):
             self.reload()
             if any(t.name == name for t in self._tokens):
                 raise InputError("name", repr(name), "a name that no token has yet; revoke that one first")
@@ -190,7 +190,7 @@ class TokenBook:
         return text
 
     def revoke(self, name: str) -> None:
-        with _alone(self.path):
+        with _file_lock(self.path):
             self.reload()
             rest = tuple(t for t in self._tokens if t.name != name)
             if len(rest) == len(self._tokens):
@@ -202,11 +202,11 @@ class TokenBook:
         self.reload()
 
 
-def _same(token: TokenInfo, principal: Principal) -> bool:
+def _is_same(token: TokenInfo, principal: Principal) -> bool:
     return (token.name, token.role, token.scope) == (principal.name, principal.role, principal.scope)
 
 
-def _mark(found: os.stat_result) -> tuple[int, ...]:
+def _file_mark(found: os.stat_result) -> tuple[int, ...]:
     """What is another one once a file was written or replaced, and when others may read it."""
     return found.st_dev, found.st_ino, found.st_ctime_ns, found.st_size
 
@@ -239,7 +239,7 @@ def _tokens_of(content: dict[str, Any], path: Path) -> tuple[TokenInfo, ...]:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _file_lock(path: Path) -> Iterator[None]:
     """One process at a time changes the file: of two that do, one would bring back what the other revoked."""
     try:
         import fcntl

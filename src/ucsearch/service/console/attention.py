@@ -12,7 +12,7 @@ from ucsearch.report.text import short
 from ucsearch.service.queries.tally import Newest, Tally
 from ucsearch.service.schemas import MonitorView, PlanView
 
-__all__ = ["Need", "decision_needs", "fitting", "in_order", "log_needs", "monitor_needs", "plan_needs"]
+__all__ = ["Need", "decision_needs", "in_order", "log_needs", "monitor_needs", "plan_needs", "rows_that_fit"]
 
 _SOON = timedelta(hours=1)
 _SOON_SHARE = 0.25  # of the time a decision is valid: one that lasts an hour does not end soon all the time
@@ -59,24 +59,25 @@ def decision_needs(reader: AuditReader, tally: Tally, plans: Iterable[str], now:
                 ended.append(n)
             elif n.sends and timedelta(0) < left <= min(_SOON, _SOON_SHARE * (end - datetime.fromisoformat(n.now))):
                 soon.append((n, max(1, round(left.total_seconds() / 60.0))))
-        out += _expired(plan, ended)
-        out += _expiring(plan, soon)
+        out += _expired_needs(plan, ended)
+        out += _expiring_needs(plan, soon)
     return out
 
 
-def _expired(plan: str, ended: Sequence[Newest]) -> list[Need]:
+def _expired_needs(plan: str, ended: Sequence[Newest]) -> list[Need]:
     if len(ended) > _TOGETHER:
-        text = f"The last decisions of {_some([n.series for n in ended])} are no longer valid; nothing newer has come."
+        names = _name_some([n.series for n in ended])
+        text = f"The last decisions of {names} are no longer valid; nothing newer has come."
         since = min(n.valid_until for n in ended)
         return [Need("warn", "expired", plan, "", f"{text} Look at what asks for them.", since, act="list")]
     text = "Its last decision is no longer valid, and nothing newer has come."
     return [Need("warn", "expired", plan, n.series, text, n.valid_until, n.id, "look") for n in ended]
 
 
-def _expiring(plan: str, soon: Sequence[tuple[Newest, int]]) -> list[Need]:
+def _expiring_needs(plan: str, soon: Sequence[tuple[Newest, int]]) -> list[Need]:
     if len(soon) > _TOGETHER:
         names, least = [n.series for n, _ in soon], min(minutes for _, minutes in soon)
-        text = f"The decisions of {_some(names)} end soon, the first in {_minutes(least)}; nothing newer has come."
+        text = f"The decisions of {_name_some(names)} end soon, the first in {_minutes(least)}; nothing newer has come."
         return [Need("warn", "expires", plan, "", text, act="list")]
     text = "Valid for {} more, and nothing newer has come."
     return [Need("warn", "expires", plan, n.series, text.format(_minutes(m)), n.now, n.id, "look") for n, m in soon]
@@ -90,7 +91,7 @@ def monitor_needs(m: MonitorView, starved: Sequence[tuple[str, int]] = (), since
         out.append(Need("bad", "tripped", m.plan, "", text, m.pool.since, act="rearm"))
     tripped = [s for s in m.streams if s.state == "tripped"]
     if len(tripped) > _TOGETHER:
-        text = f"{_some([s.series for s in tripped], m.tripped)} have tripped. Their fallbacks leave instead."
+        text = f"{_name_some([s.series for s in tripped], m.tripped)} have tripped. Their fallbacks leave instead."
         first = min(s.since for s in tripped)
         out.append(Need("bad", "tripped", m.plan, "", text, first, act="rearm"))
     else:
@@ -98,7 +99,7 @@ def monitor_needs(m: MonitorView, starved: Sequence[tuple[str, int]] = (), since
             text = f"{s.about.capitalize()}. Its fallback leaves instead. {s.next}"
             out.append(Need("bad", "tripped", m.plan, s.series, text, s.since, act="look"))
     if m.overdue:
-        of = f" of {_some([name for name, _ in starved])}" if starved else ""
+        of = f" of {_name_some([name for name, _ in starved])}" if starved else ""
         text = (
             f"{m.overdue} outcome{'' if m.overdue == 1 else 's'}{of} not reported in time. Without them the monitor "
             "sees nothing."
@@ -140,7 +141,7 @@ def in_order(needs: Iterable[Need]) -> list[Need]:
     return sorted(needs, key=lambda n: _ORDER.index(n.what) if n.what in _ORDER else len(_ORDER))
 
 
-def _some(names: Sequence[str], count: int | None = None) -> str:
+def _name_some(names: Sequence[str], count: int | None = None) -> str:
     """How many series, and the names of a few."""
     total = len(names) if count is None else count
     shown = ", ".join(short(name, 40) for name in names[:_NAMED])
@@ -151,7 +152,7 @@ def _minutes(count: int) -> str:
     return f"{count} minute{'' if count == 1 else 's'}"
 
 
-def fitting(names: Sequence[str], room: int, each: int = 700) -> int:
+def rows_that_fit(names: Sequence[str], room: int, each: int = 700) -> int:
     """How many rows fit into so many bytes, where each has a name as text and in a link; at least one. Names may be
     200 characters long, of four bytes each, and a link takes three for every one of them."""
     for i, name in enumerate(names):

@@ -46,7 +46,7 @@ _STREAM = "stream:"  # begins the field of a stream that is to be armed again
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?")
 
 
-def _read(kind: type[BaseModel], **values: Any) -> Any:
+def _validate(kind: type[BaseModel], **values: Any) -> Any:
     try:
         return kind.model_validate(values, strict=True)
     except ValidationError as error:
@@ -55,7 +55,7 @@ def _read(kind: type[BaseModel], **values: Any) -> Any:
         raise Problem("invalid", f"{where}: {excerpt(first['msg'])}") from error
 
 
-def _asked(session: Session, route: str, fields: Mapping[str, str], body: BaseModel) -> RecordedRequest:
+def _request_of(session: Session, route: str, fields: Mapping[str, str], body: BaseModel) -> RecordedRequest:
     key = fields.get("key", "")
     if not 0 < len(key) <= 128 or not key.isascii() or not key.isprintable():
         raise Problem("no_idempotency_key", "the form has no key; open the page again")
@@ -74,7 +74,7 @@ def _utc(text: str) -> str:
 # -------------------------------------------------------------------- login
 
 
-def _inside(path: str) -> str:
+def _safe_path(path: str) -> str:
     """Where to go after the login: a page of the console, nowhere else."""
     place = path.partition("?")[0]
     fits = place == "/console" or place.startswith("/console/")
@@ -86,7 +86,7 @@ def _inside(path: str) -> str:
 
 @router.get("/console/login")
 async def login_form(request: Request) -> Response:
-    return render(request, None, "login", problem="", next=_inside(request.query_params.get("next", "")))
+    return render(request, None, "login", problem="", next=_safe_path(request.query_params.get("next", "")))
 
 
 @router.post("/console/login")
@@ -100,7 +100,7 @@ async def login(request: Request) -> Response:
             service.metrics.auth_failures.inc()
             failed.add(address_of(request))
             words = "That is no token of this service, or it has expired."
-            return render(request, None, "login", status=401, problem=words, next=_inside(fields.get("next", "")))
+            return render(request, None, "login", status=401, problem=words, next=_safe_path(fields.get("next", "")))
         if found.role == "agent":
             words = "Agents are programs; the console is for people. Ask for a token with another role."
             return render(request, None, "login", status=403, problem=words, next="/console")
@@ -109,7 +109,7 @@ async def login(request: Request) -> Response:
     # A new session always: one that was there before the login may be somebody else's.
     sessions.end(request.cookies.get(COOKIE, ""))
     session = sessions.begin(found)
-    response = RedirectResponse(_inside(fields.get("next", "")), 303, HEADERS)
+    response = RedirectResponse(_safe_path(fields.get("next", "")), 303, HEADERS)
     set_cookie(request, response, session)
     return response
 
@@ -157,15 +157,17 @@ class _Refused(NamedTuple):
     may_force: bool = False  # by a person who insists
 
 
-def _judged(
+def _judge_form(
     reader: AuditReader, service: Service, session: Session, id: str, fields: Mapping[str, str]
 ) -> tuple[OverrideBody, Values] | _Refused:
     """The override that a form asks for, and a page with both actions; or why the rules refuse it."""
     view = queries.decision(reader, id, session.scope)
     force = fields.get("force") == "yes"
     try:
-        action, why = _chosen(service, view, fields), actions.reason_of(fields.get("why", ""))
-        body: OverrideBody = _read(OverrideBody, action=action, why=why, expects=fields.get("expects", ""), force=force)
+        action, why = _chosen_action(service, view, fields), actions.reason_of(fields.get("why", ""))
+        body: OverrideBody = _validate(
+            OverrideBody, action=action, why=why, expects=fields.get("expects", ""), force=force
+        )
         judged = judge(view.record, service.task_of(view.record), action, force=force)
     except Problem as error:
         return _Refused(error.detail)
@@ -186,18 +188,18 @@ async def override(request: Request, session: Session) -> Response:
     """First a page with both actions side by side, then the record."""
     id, service = request.path_params["id"], service_of(request)
     fields = await checked_form(request, session)
-    judged = await service.read(_judged, service, session, id, fields)
+    judged = await service.read(_judge_form, service, session, id, fields)
     if isinstance(judged, _Refused):
         more = {"given": fields, "key": new_key(), "status": 422, **judged._asdict()}
         return await show(request, session, "override", _override_values, id, **more)
     body, values = judged
     if fields.get("step") != "record":
         return render(request, session, "confirm", **values)
-    await actions.override(service, session.principal, _asked(session, f"override/{id}", fields, body), id, body)
+    await actions.override(service, session.principal, _request_of(session, f"override/{id}", fields, body), id, body)
     return see(f"/decisions/{id}", done="override")
 
 
-def _chosen(service: Service, view: DecisionView, fields: Mapping[str, str]) -> float | str | None:
+def _chosen_action(service: Service, view: DecisionView, fields: Mapping[str, str]) -> float | str | None:
     """The action of a form: one of the offered ones, a number of one's own, or none (withdrawn)."""
     choice = fields.get("choice", "")
     if choice == "withdraw":
@@ -253,9 +255,9 @@ async def pause(request: Request, session: Session) -> Response:
     service, plan = service_of(request), request.path_params["plan"]
     fields = await checked_form(request, session)
     until = _utc(fields.get("until", "")) or None
-    body: PauseBody = _read(PauseBody, why=actions.reason_of(fields.get("why", "")), until=until)
-    await actions.pause(service, session.principal, _asked(session, f"pause/{plan}", fields, body), plan, body)
-    return see(_back(fields), done="paused", plan=plan)
+    body: PauseBody = _validate(PauseBody, why=actions.reason_of(fields.get("why", "")), until=until)
+    await actions.pause(service, session.principal, _request_of(session, f"pause/{plan}", fields, body), plan, body)
+    return see(_return_path(fields), done="paused", plan=plan)
 
 
 @router.post("/console/plans/{plan}/resume")
@@ -263,12 +265,12 @@ async def pause(request: Request, session: Session) -> Response:
 async def resume(request: Request, session: Session) -> Response:
     service, plan = service_of(request), request.path_params["plan"]
     fields = await checked_form(request, session)
-    body: ResumeBody = _read(ResumeBody, why=actions.reason_of(fields.get("why", "")))
-    await actions.resume(service, session.principal, _asked(session, f"resume/{plan}", fields, body), plan, body)
-    return see(_back(fields), done="resumed", plan=plan)
+    body: ResumeBody = _validate(ResumeBody, why=actions.reason_of(fields.get("why", "")))
+    await actions.resume(service, session.principal, _request_of(session, f"resume/{plan}", fields, body), plan, body)
+    return see(_return_path(fields), done="resumed", plan=plan)
 
 
-def _back(fields: Mapping[str, str]) -> str:
+def _return_path(fields: Mapping[str, str]) -> str:
     """The page that a form was sent from: plans, else the overview."""
     return "/plans" if fields.get("back") == "/plans" else ""
 
@@ -283,8 +285,8 @@ async def rearm(request: Request, session: Session) -> Response:
     if not streams:
         raise Problem("invalid", "nothing was ticked to be armed again")
     why, accept = actions.reason_of(fields.get("why", "")), fields.get("accept") == "yes"
-    body: RearmBody = _read(RearmBody, streams=streams, why=why, accept=accept)
-    await actions.rearm(service, session.principal, _asked(session, f"rearm/{plan}", fields, body), plan, body)
+    body: RearmBody = _validate(RearmBody, streams=streams, why=why, accept=accept)
+    await actions.rearm(service, session.principal, _request_of(session, f"rearm/{plan}", fields, body), plan, body)
     return see("/monitor", done="rearmed", plan=plan)
 
 
@@ -313,15 +315,15 @@ async def add_token(request: Request, session: Session) -> Response:
     name = fields.get("name", "").strip()
     try:
         secret = service_of(request).tokens.add(
-            name, fields.get("role", ""), _utc(fields.get("expires", "")), _listed(fields.get("plans", "")),
-            _listed(fields.get("series", "")),
+            name, fields.get("role", ""), _utc(fields.get("expires", "")), _split_names(fields.get("plans", "")),
+            _split_names(fields.get("series", "")),
         )  # fmt: skip
     except UCSearchError as error:
         return _tokens_page(request, session, problem=sentence_of(error), status=422)
     return _tokens_page(request, session, secret=secret, name=name, status=201)
 
 
-def _listed(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     """Names that a form has separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 

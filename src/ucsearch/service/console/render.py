@@ -158,7 +158,7 @@ def page(needed: str = "viewer") -> Callable[[Handler], Callable[[Request], Awai
                 asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                 response = see("/login", next=asked if request.method == "GET" else "")
             except Problem as error:
-                response = problem_page(request, session or _maybe(request), error)
+                response = problem_page(request, session or _current_session(request), error)
             except UCSearchError as error:
                 response = problem_page(request, session, Problem("invalid", sentence_of(error)))
             if (made := getattr(request.state, "new_session", None)) is not None:
@@ -171,7 +171,7 @@ def page(needed: str = "viewer") -> Callable[[Handler], Callable[[Request], Awai
     return wrap
 
 
-def _maybe(request: Request) -> Session | None:
+def _current_session(request: Request) -> Session | None:
     """Whoever is logged in, for the frame of a page that says no."""
     try:
         return person(request, "viewer")
@@ -183,7 +183,7 @@ def stray_page(request: Request, error: Problem) -> Response:
     """For what no handler of a page was there to tell: an address that leads nowhere, a method, a bug."""
     if error.code == "not_found" and not error.detail:
         error = Problem("not_found", "No page of the console has this address. The overview leads to all of them.")
-    return problem_page(request, _maybe(request), error)
+    return problem_page(request, _current_session(request), error)
 
 
 def problem_page(request: Request, session: Session | None, error: Problem) -> Response:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from ucsearch.service.auth import proxy_principal
 from ucsearch.service.errors import Problem
-from ucsearch.service.routes.dependencies import counted
+from ucsearch.service.routes.dependencies import read_bytes
 from ucsearch.service.tokens import Principal, Scope, TokenBook, allows
 
 __all__ = ["COOKIE", "LoginNeeded", "Session", "Sessions", "checked_form", "own_site", "person", "set_cookie"]
@@ -70,7 +70,7 @@ class Sessions:
         found = self._known.get(id)
         if found is None:
             return None
-        if not self._clock() < found.until or not (found.proxied or self._book.stands(found.principal)):
+        if not self._clock() < found.until or not (found.proxied or self._book.is_valid(found.principal)):
             self.end(id)
             return None
         return found
@@ -140,7 +140,7 @@ async def checked_form(request: Request, session: Session | None) -> dict[str, s
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Problem("not_json_type", "expected a form")
-    raw = await counted(request, _FORM_BYTES, request.app.state.service.config.limits.body_s)
+    raw = await read_bytes(request, _FORM_BYTES, request.app.state.service.config.limits.body_s)
     if session is not None and request.app.state.sessions.find(session.id) is None:  # ended while the form was sent
         raise LoginNeeded
     try:

@@ -23,11 +23,11 @@ from ucsearch.service.console import presenters
 from ucsearch.service.console.attention import (
     Need,
     decision_needs,
-    fitting,
     in_order,
     log_needs,
     monitor_needs,
     plan_needs,
+    rows_that_fit,
 )
 from ucsearch.service.console.render import HEADERS, STYLE, STYLE_PATH, link, page, render
 from ucsearch.service.console.sessions import Session
@@ -35,7 +35,7 @@ from ucsearch.service.errors import Problem
 from ucsearch.service.queries import monitoring
 from ucsearch.service.queries import records as queries
 from ucsearch.service.routes.dependencies import service_of
-from ucsearch.service.routes.state import exported
+from ucsearch.service.routes.state import export_lines
 from ucsearch.service.schemas import DecisionLine, EventView, MonitorView, OutcomeView, PlanView, StreamView
 from ucsearch.service.service import Service
 from ucsearch.service.writer import allocations as shared_limits
@@ -93,7 +93,7 @@ def _overview(reader: AuditReader, service: Service, session: Session) -> Values
     plans = queries.plans(reader, service.plans_of(session.scope), now, service.tally)
     monitors = {m.plan: m for m in monitoring.monitors(reader, service, session.scope, worths=False)}
     needs = _needs(reader, service, session, plans, monitors)
-    most = fitting([n.series for n in needs[:_NEEDS]], _ROOM - 3_000 * len(plans))
+    most = rows_that_fit([n.series for n in needs[:_NEEDS]], _ROOM - 3_000 * len(plans))
     return {
         "plans": plans, "monitors": monitors, "needs": needs[:most], "more": len(needs) - most,
         "problems": service.not_ready(), "now": now.isoformat(),
@@ -109,7 +109,7 @@ def _needs(
     if session.scope.is_whole:
         found += log_needs(service.integrity.fault, service.upkeep.backup_age_s(), service.config.backup.every_h)
     for m in monitors.values():
-        starved = service.plan_states.starved(m.plan, now)
+        starved = service.plan_states.overdue_series(m.plan, now)
         found += monitor_needs(m, starved, service.plan_states.overdue_since(m.plan, now))
     needs = decision_needs(reader, service.tally, [p.name for p in plans], now)
     found += [n for n in needs if not n.series or session.scope.has(n.plan, n.series)]
@@ -148,18 +148,20 @@ def _decisions(
     reader: AuditReader, service: Service, session: Session, given: dict[str, str], before: int | None
 ) -> Values:
     found = queries.decisions(reader, session.scope, **given, before=before, limit=_PER_PAGE)
-    most = fitting([line.series for line in found.items], _ROOM)
+    most = rows_that_fit([line.series for line in found.items], _ROOM)
     lines, after = found.items[:most], found.next if most == len(found.items) else found.items[most - 1].seq
     return {
         "lines": lines, "given": given, "changeable": presenters.changeable(reader, lines, service.clock()),
         "older": link("/decisions", **given, before=after) if after is not None else "",
         "newest": link("/decisions", **given) if before is not None else "",
         "csv": link("/decisions.csv", **given), "plans": list(service.plans_of(session.scope)),
-        "reasons": [r.value for r in Reason], "alike": () if lines else _alike(reader, service, session, given),
+        "reasons": [r.value for r in Reason], "alike": () if lines else _similar_names(reader, service, session, given),
     }  # fmt: skip
 
 
-def _alike(reader: AuditReader, service: Service, session: Session, given: dict[str, str]) -> list[tuple[str, str]]:
+def _similar_names(
+    reader: AuditReader, service: Service, session: Session, given: dict[str, str]
+) -> list[tuple[str, str]]:
     """Series and plans where the name contains what was looked for: few know the whole name of a series."""
     wanted, now, found = given.get("series", "").casefold(), service.clock(), list[tuple[str, str]]()
     for plan in service.plans_of(session.scope) if wanted else ():
@@ -189,7 +191,7 @@ def _decisions_csv(reader: AuditReader, session: Session, given: dict[str, str])
     return presenters.csv_text(lines[:_CSV_ROWS])
 
 
-def _came(outcomes: tuple[OutcomeView, ...]) -> dict[int, float]:
+def _first_reports(outcomes: tuple[OutcomeView, ...]) -> dict[int, float]:
     """The first report of every step, of the first field."""
     out: dict[int, float] = {}
     for o in outcomes:
@@ -204,7 +206,7 @@ def decision_values(reader: AuditReader, service: Service, session: Session, id:
     view = queries.decision(reader, id, session.scope)
     plan = service.plans.get(view.line.plan)
     return {
-        "view": view, "told": presenters.tell(reader, id, plan, _came(view.outcomes)),
+        "view": view, "told": presenters.tell(reader, id, plan, _first_reports(view.outcomes)),
         "levels": presenters.levels_head(), "unit": presenters.action_unit(view.record, plan),
         "expired": presenters.expired(view.line.valid_until, service.clock()),
     }  # fmt: skip
@@ -231,7 +233,7 @@ def _series(reader: AuditReader, service: Service, session: Session, name: str, 
     plan = view.newest.plan
     known = service.plans.get(plan)
     others = [p for p in service.plans_of(session.scope) if p != plan and reader.newest(name, p) is not None]
-    came = _came(tuple(o for o in view.outcomes if o.decision == view.newest.id))
+    came = _first_reports(tuple(o for o in view.outcomes if o.decision == view.newest.id))
     told = presenters.tell(reader, view.newest.id, known, came)
     stream, pool = [monitoring.stream_of(reader, service, plan, one) for one in (name, "")]
     return {
@@ -270,19 +272,19 @@ def _monitor(reader: AuditReader, service: Service, session: Session, asked: str
     room = _ROOM // max(1, len(found))
     shown = []
     for i, m in enumerate(found):
-        starved = service.plan_states.starved(m.plan, service.clock())
+        starved = service.plan_states.overdue_series(m.plan, service.clock())
         if len(found) > _DRAWN:
-            shown.append((_fitted(m, room, starved), "", ""))
+            shown.append((_fit(m, room, starved), "", ""))
             continue
         curve = "" if m.pool is None else _curve(reader, service, f"evidence{i}", m.plan, m.pool)
         title = "Where outcomes fell among the sample paths"
         words = "High ends: too narrow. A hill: too wide. A slope: biased."
         ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
-        shown.append((_fitted(m, room - len(curve) - len(ranks), starved), curve, ranks))
+        shown.append((_fit(m, room - len(curve) - len(ranks), starved), curve, ranks))
     return {"shown": shown, "asked": asked, "several": len(known) > 1}
 
 
-class _Fitted(NamedTuple):
+class _Fit(NamedTuple):
     """A monitor with as many of its streams and events as fit on the page."""
 
     view: MonitorView
@@ -293,13 +295,13 @@ class _Fitted(NamedTuple):
     starved: tuple[tuple[str, int], ...]  # series with overdue outcomes, the most first
 
 
-def _fitted(m: MonitorView, room: int, starved: tuple[tuple[str, int], ...]) -> _Fitted:
+def _fit(m: MonitorView, room: int, starved: tuple[tuple[str, int], ...]) -> _Fit:
     known = [m.pool, *m.streams] if m.pool is not None else list(m.streams)
     tripped = [s for s in known if s.state == "tripped"]
-    chosen = tuple(tripped[: fitting([s.series for s in tripped], room // 4)])
-    events = m.events[: fitting([e.series for e in m.events], room // 4)]
-    streams = m.streams[: fitting([s.series for s in m.streams[:_STREAMS]], room // 2)]
-    return _Fitted(m, streams, chosen, events, len(m.streams) - len(streams), starved[:_STARVED])
+    chosen = tuple(tripped[: rows_that_fit([s.series for s in tripped], room // 4)])
+    events = m.events[: rows_that_fit([e.series for e in m.events], room // 4)]
+    streams = m.streams[: rows_that_fit([s.series for s in m.streams[:_STREAMS]], room // 2)]
+    return _Fit(m, streams, chosen, events, len(m.streams) - len(streams), starved[:_STARVED])
 
 
 # -------------------------------------------------------------------- log, plans, shared limits
@@ -334,7 +336,7 @@ def _log(reader: AuditReader, service: Service, session: Session) -> Values:
 async def export(request: Request, session: Session) -> Response:
     check_whole(session.principal)
     headers = {**HEADERS, "Content-Disposition": 'attachment; filename="log.jsonl"'}
-    return StreamingResponse(await exported(service_of(request)), 200, headers, "application/x-ndjson")
+    return StreamingResponse(await export_lines(service_of(request)), 200, headers, "application/x-ndjson")
 
 
 @router.get("/console/plans")
@@ -380,7 +382,7 @@ def _allocation(reader: AuditReader, service: Service, session: Session, id: str
             amount = _PALLET * price.limit if more is None else more
             worth[price.resource] = (amount, result.worth_of_more(price.resource, amount))
     less = [item for item in view.items if item.limit]
-    shown = less[: fitting([item.series for item in less], _ROOM)]
+    shown = less[: rows_that_fit([item.series for item in less], _ROOM)]
     return {
         "view": view, "worth": worth, "less": shown, "more": len(less) - len(shown),
         "units": "" if plan is None else plan.settings.units, "money": "" if plan is None else plan.settings.currency,

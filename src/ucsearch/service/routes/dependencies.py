@@ -38,11 +38,11 @@ __all__ = [
     "Text",
     "as_json",
     "check_query",
-    "counted",
     "keyed_body",
     "parse",
     "read_body",
-    "received",
+    "read_bytes",
+    "receive_body",
     "service_of",
 ]
 
@@ -123,7 +123,7 @@ class HeldBodies:
 
 
 @asynccontextmanager
-async def received(request: Request, most: int, principal: Principal) -> AsyncIterator[bytes]:
+async def receive_body(request: Request, most: int, principal: Principal) -> AsyncIterator[bytes]:
     """The body of a request as bytes, held until its answer."""
     limits: Limits = request.app.state.service.config.limits
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -134,13 +134,13 @@ async def received(request: Request, most: int, principal: Principal) -> AsyncIt
     if request.headers.get("transfer-encoding", "chunked").lower() != "chunked":
         raise Problem("not_json_type", "of transfer encodings only chunked is read")
     held: HeldBodies = request.app.state.bodies
-    with held.hold(_said_length(request, most), principal):
-        raw = await counted(request, most, limits.body_s)
+    with held.hold(_declared_length(request, most), principal):
+        raw = await read_bytes(request, most, limits.body_s)
         check_still_valid(request)
         yield raw
 
 
-def _said_length(request: Request, most: int) -> int:
+def _declared_length(request: Request, most: int) -> int:
     """Bytes that a body has, or may have where its head does not say it."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
@@ -148,9 +148,9 @@ def _said_length(request: Request, most: int) -> int:
     return int(length) if length.isdecimal() else most
 
 
-async def counted(request: Request, most: int, seconds: float) -> bytes:
+async def read_bytes(request: Request, most: int, seconds: float) -> bytes:
     """The bytes of a body, at most so many and within so many seconds."""
-    _said_length(request, most)
+    _declared_length(request, most)
     parts: list[bytes] = []
     total = 0
     try:
@@ -190,7 +190,7 @@ def read_body(kind: type[T], raw: bytes, items: int) -> T:
     raw bytes, because a float that was parsed does not show that it was 1e999."""
     check_cost(raw, kind, items)
     try:
-        json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse_constant)
+        json.loads(raw.decode("utf-8"), object_pairs_hook=_check_keys, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise Problem("not_json", excerpt(error)) from error
     try:
@@ -208,7 +208,7 @@ def read_body(kind: type[T], raw: bytes, items: int) -> T:
     return body
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
+def _check_keys(pairs: list[tuple[str, Any]]) -> None:
     """Only the keys are looked at: values are read by the model."""
     keys = [key for key, _ in pairs]
     if len(set(keys)) != len(keys):
@@ -245,7 +245,7 @@ def keyed_body(
         request: Request, service: ServiceDep, key: IdempotencyKey, by: Principal = Depends(principal)
     ) -> AsyncIterator[Keyed[T]]:
         limits = service.config.limits
-        async with received(request, limits.body_bytes if many else PEOPLE_BYTES, by) as raw:
+        async with receive_body(request, limits.body_bytes if many else PEOPLE_BYTES, by) as raw:
             named = request_of(by, request.url.path, key, raw)
             if many:
                 service.admit(named)

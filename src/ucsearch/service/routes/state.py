@@ -19,7 +19,7 @@ from ucsearch.service.routes.openapi import decide_schema, describe, problems
 from ucsearch.service.schemas import CheckpointView, LogView, Plans, PlanSchema, StateNames
 from ucsearch.service.service import Service
 
-__all__ = ["exported", "router"]
+__all__ = ["export_lines", "router"]
 
 router = APIRouter(tags=["plans and log"])
 First = Annotated[int, Query(ge=1, le=2**53 - 1, alias="from")]
@@ -76,10 +76,10 @@ async def export(
 ) -> Response:
     check_query(request, "from", "to")
     check_whole(principal)
-    return JsonLines(await exported(service, first, last))
+    return JsonLines(await export_lines(service, first, last))
 
 
-async def exported(service: Service, first: int = 1, last: int | None = None) -> AsyncIterator[bytes]:
+async def export_lines(service: Service, first: int = 1, last: int | None = None) -> AsyncIterator[bytes]:
     """Entries as JSON lines, some at a time; a log that cannot be read is a 503 before the first."""
     begun = await service.read(queries.export_part, first, last, "")
 

@@ -57,7 +57,7 @@ def backup_log(folder: str | Path, to: str | Path, *, store: str | None = None) 
     config, place = load_config(folder, store=store)
     target = Path(to)
     if config.store.is_postgres:
-        return _told(backup_database(config.store.log, target), "")
+        return _describe(backup_database(config.store.log, target), "")
     # What is answered while this works may be in a file after these; what was answered before is not.
     *before, newest = files_of(place / config.store.log)
     older = [(path, target.with_name(f"{target.stem}.{path.name}")) for path in reversed(before)]
@@ -66,11 +66,11 @@ def backup_log(folder: str | Path, to: str | Path, *, store: str | None = None) 
             raise RecordError(f"{copy}: there is a file already; move it away first")
     out = []
     for path, copy in [*older, (newest, target)]:
-        out += _told(backup(path, copy), path.name if older else "")
+        out += _describe(backup(path, copy), path.name if older else "")
     return out
 
 
-def _told(made: Copied, name: str) -> list[str]:
+def _describe(made: Copied, name: str) -> list[str]:
     beside = made.path.with_name(made.path.name + ".checkpoint")
     sums = made.path.with_name(made.path.name + ".sha256")
     with whole_file(sums) as sum_file:
@@ -89,7 +89,7 @@ def drill(folder: str | Path, copy: str | Path | None = None, *, store: str | No
     would; what was found, in lines. Raises where the copy would not do."""
     started = time.monotonic()
     config, place = load_config(folder, store=store)
-    source = Path(copy) if copy is not None else _newest(config, place)
+    source = Path(copy) if copy is not None else _newest_copy(config, place)
     beside, sums = (source.with_name(source.name + end) for end in (".checkpoint", ".sha256"))
     with source.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -101,20 +101,20 @@ def drill(folder: str | Path, copy: str | Path | None = None, *, store: str | No
         restored = Path(name) / "decisions.db"
         made = backup(source, restored, checkpoint=mark)
         yield f"restored and verified: {made.count} entries, head {made.head}"
-        yield _against_the_log(config, place, mark)
+        yield _compare_with_log(config, place, mark)
         with AuditReader(restored) as reader:
-            yield _verified_sample(reader)
+            yield _verify_sample(reader)
     yield f"done in {time.monotonic() - started:.0f} s"
 
 
-def _newest(config: Config, place: Path) -> Path:
+def _newest_copy(config: Config, place: Path) -> Path:
     copies = copies_in(place / config.backup.folder) if config.backup.folder else []
     if not copies:
         raise RecordError("no copy to restore; name one, or set backup.folder in service.toml")
     return copies[-1]
 
 
-def _against_the_log(config: Config, place: Path, mark: Checkpoint) -> str:
+def _compare_with_log(config: Config, place: Path, mark: Checkpoint) -> str:
     """Whether the log as it is now goes on from the copy."""
     if not is_there(config.store, place):
         return "there is no log here to compare it with"
@@ -132,7 +132,7 @@ def _against_the_log(config: Config, place: Path, mark: Checkpoint) -> str:
 _SAMPLE = 20
 
 
-def _verified_sample(reader: AuditReader) -> str:
+def _verify_sample(reader: AuditReader) -> str:
     """The newest decisions derived again, with tasks of this package."""
     from ucsearch.verify import NoTask, verify_record
 

@@ -39,7 +39,7 @@ def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> Audit
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RecordError(f"{path.parent}: cannot be made ({error.strerror})") from error
-    lock = _alone(path)
+    lock = _lock(path)
     try:
         log = Locked(path, clock=clock, max_pages=store.max_pages)
         log.lock, log.lock_path = lock, _lock_path(path)
@@ -78,7 +78,7 @@ def _lock_path(log: Path) -> Path:
     return log.with_name(log.name + ".service")
 
 
-def _alone(path: Path) -> int:
+def _lock(path: Path) -> int:
     """A lock beside the log, let go with the process that holds it."""
     try:
         with suppress(FileExistsError):

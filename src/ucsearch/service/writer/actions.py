@@ -36,12 +36,12 @@ from ucsearch.service.writer.queue import Turn
 __all__ = [
     "Done",
     "feasible_actions",
+    "find_repeat",
     "moment_of",
     "override",
     "pause",
     "rearm",
-    "recorded",
-    "repeated",
+    "record_once",
     "require_another_model",
     "resume",
 ]
@@ -64,7 +64,7 @@ _LATEST = 500  # decisions since the trip in which a series is looked for that w
 def require_another_model(log: AuditReader, plan: str, series: str) -> None:
     """Refuse where the newest forecast names the model that its series had when the stream (all together: "")
     tripped."""
-    seq = _tripped(log, plan, series)
+    seq = _trip_of(log, plan, series)
     if seq is None:
         # A monitor that was carried over, and the file before is not there.
         raise Problem("not_allowed", "when it tripped is not in the files that are here; accept: true is needed")
@@ -86,7 +86,7 @@ def require_another_model(log: AuditReader, plan: str, series: str) -> None:
     )
 
 
-def _tripped(log: AuditReader, plan: str, series: str) -> int | None:
+def _trip_of(log: AuditReader, plan: str, series: str) -> int | None:
     """Number of the entry that says so."""
     for row in log.list(plan=plan, kind="monitor", newest_first=True, limit=_EVENTS):
         if row.record["event"] == "tripped" and row.record["series"] == series:
@@ -132,7 +132,7 @@ def feasible_actions(service: Service, record: Mapping[str, Any]) -> tuple[tuple
     return tuple((record["task"]["actions"][i], record["task"]["labels"][i]) for i in places)
 
 
-def repeated(log: AuditReader, request: Request) -> tuple[Row, ...]:
+def find_repeat(log: AuditReader, request: Request) -> tuple[Row, ...]:
     """What was recorded under a request already."""
     rows = log.find_request(request.key)
     if rows and rows[0].record["request"].get("body") != request.body:
@@ -140,14 +140,14 @@ def repeated(log: AuditReader, request: Request) -> tuple[Row, ...]:
     return rows
 
 
-async def recorded(
+async def record_once(
     service: Service, request: Request, write: Callable[[Turn], Sequence[Entry]],
     answer: Callable[[AuditReader, Sequence[Row]], Any],
 ) -> Done:  # fmt: skip
     """Write records in one commit, or find that they were written; answer from them."""
 
     def run(turn: Turn) -> Done:
-        if rows := repeated(turn.log, request):
+        if rows := find_repeat(turn.log, request):
             return Done(201, answer(turn.log, rows))
         rows = tuple(turn.log.get(entry.seq) for entry in write(turn))
         for row in rows:
@@ -200,10 +200,10 @@ async def override(service: Service, principal: Principal, request: Request, id:
         service.metrics.overrides.labels(str(record.get("plan", ""))).inc()
         return [made]
 
-    return await recorded(service, request, write, _overridden)
+    return await record_once(service, request, write, _override_answer)
 
 
-def _overridden(log: AuditReader, rows: Sequence[Row]) -> Overridden:
+def _override_answer(log: AuditReader, rows: Sequence[Row]) -> Overridden:
     row, record = rows[0], rows[0].record
     decided = log.get(record["entry"])
     own, effective = decided.record, record["action"]
@@ -244,10 +244,10 @@ async def _control(
             record["until"] = later_time(until, turn.now, "until")
         return [turn.log.append(record)]
 
-    return await recorded(service, request, write, _controlled)
+    return await record_once(service, request, write, _control_answer)
 
 
-def _controlled(_: AuditReader, rows: Sequence[Row]) -> Controlled:
+def _control_answer(_: AuditReader, rows: Sequence[Row]) -> Controlled:
     row, r = rows[0], rows[0].record
     return Controlled(
         row.id, row.seq, row.head, r["action"], r["plan"], r["who"], r["why"], r["at"], r.get("until", "")
@@ -284,10 +284,10 @@ async def rearm(service: Service, principal: Principal, request: Request, plan: 
             records.append({**record, "request": request.at(i).content()})
         return turn.log.append_batch(records)
 
-    return await recorded(service, request, write, _rearmed)
+    return await record_once(service, request, write, _rearm_answer)
 
 
-def _rearmed(_: AuditReader, rows: Sequence[Row]) -> RearmedStreams:
+def _rearm_answer(_: AuditReader, rows: Sequence[Row]) -> RearmedStreams:
     names = ("plan", "series", "event", "evidence", "by", "why", "at")
     found = [(row, row.record) for row in rows]
     return RearmedStreams(tuple(Rearmed(row.id, row.seq, row.head, *(r[k] for k in names)) for row, r in found))

@@ -21,7 +21,7 @@ from ucsearch.service.queries.records import find_row
 from ucsearch.service.schemas import AllocateBody, Allocated, SharedLimitView, ShareView
 from ucsearch.service.service import Service
 from ucsearch.service.tokens import Principal, Scope
-from ucsearch.service.writer.actions import Done, recorded
+from ucsearch.service.writer.actions import Done, record_once
 from ucsearch.service.writer.answers import order_of
 from ucsearch.service.writer.plans import Plan
 from ucsearch.service.writer.queue import Turn
@@ -44,7 +44,7 @@ async def allocate(service: Service, principal: Principal, request: Request, pla
         rows: dict[str, Row] = {}
         columns: dict[str, Mapping[str, Any]] = {}
         for i, item in enumerate(body.items):
-            row = _standing(turn, item.decision, principal, named.name, f"items[{i}].decision")
+            row = _valid_decision(turn, item.decision, principal, named.name, f"items[{i}].decision")
             series = str(row.record["series"])
             check_series(principal, named.name, series)
             if series in rows:
@@ -63,10 +63,10 @@ async def allocate(service: Service, principal: Principal, request: Request, pla
     def answer(log: AuditReader, rows: Sequence[Row]) -> Allocated:
         return view_of(log, rows[0], named)[0]
 
-    return await recorded(service, request, write, answer)
+    return await record_once(service, request, write, answer)
 
 
-def _standing(turn: Turn, id: str, principal: Principal, plan: str, where: str) -> Row:
+def _valid_decision(turn: Turn, id: str, principal: Principal, plan: str, where: str) -> Row:
     row = find_row(turn.log, id, principal.scope)
     record = row.record
     if record.get("plan") != plan or record["kind"] != "decision":
@@ -103,13 +103,13 @@ def _shared(settings: Settings, amounts: Mapping[str, Any], columns: Mapping[str
     for name, one in settings.shared.items():
         times: Any = 1.0
         if one.column:
-            times = {series: _given(cells, one.column, series, float) for series, cells in columns.items()}
-        per = {s: _given(cells, one.per, s, str) for s, cells in columns.items()} if one.per else None
+            times = {series: _cell(cells, one.column, series, float) for series, cells in columns.items()}
+        per = {s: _cell(cells, one.per, s, str) for s, cells in columns.items()} if one.per else None
         out.append(Shared(name=name, limit=amounts[name], use=one.use or uses[0], times=times, per=per))
     return out
 
 
-def _given(cells: Mapping[str, Any], column: str, series: str, kind: type) -> Any:
+def _cell(cells: Mapping[str, Any], column: str, series: str, kind: type) -> Any:
     value = cells.get(column)
     if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else str):
         said = "a number" if kind is float else "a text"
@@ -152,7 +152,7 @@ def newest_allocations(reader: AuditReader, scope: Scope = _WHOLE) -> list[tuple
     """The newest allocations with their plans, newest first."""
     out = []
     for row in reader.list(kind="allocation", newest_first=True, limit=_LISTED):
-        plan = _seen(reader, row, scope)
+        plan = _visible_plan(reader, row, scope)
         if plan is not None:
             out.append((row, plan))
     return out
@@ -164,13 +164,13 @@ def allocation(reader: AuditReader, id: str, scope: Scope = _WHOLE) -> tuple[Row
         row = reader.get(id)
     except RecordError:
         raise Problem("not_found", "there is no such allocation") from None
-    plan = _seen(reader, row, scope) if row.record.get("kind") == "allocation" else None
+    plan = _visible_plan(reader, row, scope) if row.record.get("kind") == "allocation" else None
     if plan is None:
         raise Problem("not_found", "there is no such allocation")
     return row, plan
 
 
-def _seen(reader: AuditReader, row: Row, scope: Scope) -> str | None:
+def _visible_plan(reader: AuditReader, row: Row, scope: Scope) -> str | None:
     """The plan of an allocation; None where somebody may not see all of its series."""
     members = row.record.get("members", ())
     if not members:

@@ -49,7 +49,7 @@ def order_of(record: Mapping[str, Any], action: Any) -> float | None:
     recorded = record.get("task", {})
     if action is None or "inputs" not in record:
         return None
-    task = _named(str(recorded.get("object", "")))
+    task = _task_named(str(recorded.get("object", "")))
     if task is None or task.params is None or not config_of(task).places_orders:
         return None
     inputs, kind = record["inputs"], cast(Hashable, type(task.params))
@@ -68,7 +68,7 @@ def _params(kind: Any, values: tuple[Any, ...], lengths: tuple[int, ...]) -> Any
 
 
 @lru_cache(maxsize=256)
-def _named(where: str) -> Task | None:
+def _task_named(where: str) -> Task | None:
     """A task of this package, for the types of its state and parameters; whether its rules are those of the record is
     the verifier's to say."""
     module, _, name = where.partition(":")

@@ -24,7 +24,7 @@ from ucsearch.planner.settings import Settings
 from ucsearch.service.errors import Problem
 from ucsearch.task import Task
 
-__all__ = ["Kernels", "Warmed", "making", "sample_row", "warm_rows"]
+__all__ = ["Kernels", "Warmed", "is_compiling", "sample_row", "warm_rows"]
 
 _log = logging.getLogger("ucsearch.service")
 _MEMBERS = 4
@@ -83,18 +83,18 @@ class Kernels:
 
     def _state(self, case: Case) -> str:
         with self._lock:
-            return self._known.get(_shape(case), (case.kind.task, "new"))[1]
+            return self._known.get(_shape_of(case), (case.kind.task, "new"))[1]
 
     def _make(self, case: Case, settings: Settings, row: Mapping[str, Any]) -> str:
         with self._lock:
             if len(self._known) > _SHAPES:
                 return "failed"
-            self._known[_shape(case)] = (case.kind.task, "making")
+            self._known[_shape_of(case)] = (case.kind.task, "making")
         # A daemon: a service that is told to stop does not wait for a kernel.
-        threading.Thread(target=self._aside, args=(settings, row), name=_THREAD, daemon=True).start()
+        threading.Thread(target=self._make_in_background, args=(settings, row), name=_THREAD, daemon=True).start()
         return "making"
 
-    def _aside(self, settings: Settings, row: Mapping[str, Any]) -> None:
+    def _make_in_background(self, settings: Settings, row: Mapping[str, Any]) -> None:
         found = self.make(settings, [row])
         _log.info("kernel", extra={"fields": {"engine": found.engine, "note": found.note}})
 
@@ -118,18 +118,18 @@ class Kernels:
             prepare(case.kind.task, case.kind.task.layout(case.state))
         with self._lock:
             for case in cases:
-                self._known[_shape(case)] = (case.kind.task, "failed" if failed else "ready")
+                self._known[_shape_of(case)] = (case.kind.task, "failed" if failed else "ready")
         if failed:
             return Warmed("python", note)
         return Warmed("compiled", f"kernel ready after {time.perf_counter() - started:.1f} s")
 
 
-def making() -> bool:
+def is_compiling() -> bool:
     """Whether a kernel is being made aside just now."""
     return any(thread.name == _THREAD for thread in threading.enumerate())
 
 
-def _shape(case: Case) -> _Shape:
+def _shape_of(case: Case) -> _Shape:
     return _Shape(id(case.kind.task), case.kind.task.layout(case.state))
 
 

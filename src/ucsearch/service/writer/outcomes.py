@@ -19,7 +19,7 @@ from ucsearch.service.queries.records import find_row
 from ucsearch.service.schemas import OutcomeItem, OutcomesBody, Report, Reports
 from ucsearch.service.service import Service
 from ucsearch.service.tokens import Principal
-from ucsearch.service.writer.actions import Done, event_record, moment_of, repeated
+from ucsearch.service.writer.actions import Done, event_record, find_repeat, moment_of
 from ucsearch.service.writer.queue import Turn
 
 __all__ = ["report", "target_rank"]
@@ -45,12 +45,12 @@ class _Report:
         self.fresh: dict[tuple[str, int], list[dict[str, Any]]] = {}
 
     def run(self, items: Sequence[OutcomeItem]) -> Done:
-        known = {row.record["request"]["item"]: row.id for row in repeated(self.turn.log, self.request)}
+        known = {row.record["request"]["item"]: row.id for row in find_repeat(self.turn.log, self.request)}
         targets = [self._target(item, i) for i, item in enumerate(items)]
         records: dict[int, dict[str, Any]] = {}
         ids: list[str] = []
         for i, (item, row) in enumerate(zip(items, targets, strict=True)):
-            found = known.get(i) or self._same(item, row)
+            found = known.get(i) or self._find_same(item, row)
             if not found:
                 self._check_value(item, row, i)
                 records[i] = self._record(item, row, i)
@@ -58,7 +58,7 @@ class _Report:
             ids.append(found)
         if records:
             self._write(list(records.values()), [targets[i].record for i in records])
-        out = [self._told(self.turn.log.get(name), i in records or i in known) for i, name in enumerate(ids)]
+        out = [self._receipt(self.turn.log.get(name), i in records or i in known) for i, name in enumerate(ids)]
         return Done(201 if records or known else 200, Reports(tuple(out)))
 
     def _target(self, item: OutcomeItem, i: int) -> Row:
@@ -98,7 +98,7 @@ class _Report:
         mine = [o for o in found if o["step"] == step and o.get("entry", row.seq) == row.seq]
         return [*mine, *self.fresh.get((row.head, step), [])]
 
-    def _same(self, item: OutcomeItem, row: Row) -> str:
+    def _find_same(self, item: OutcomeItem, row: Row) -> str:
         """The id of what says the same already."""
         for record in self._reports(row, item.step):
             if record["value"] == item.value and record.get("taken") == item.taken:
@@ -160,7 +160,7 @@ class _Report:
                             self.turn.now, "", trip.why,
                         )
                     )  # fmt: skip
-                standing.arrived(decision, record["step"])
+                standing.note_outcome(decision, record["step"])
             log.append_batch([*batch, *events])
             self._tell(events)
         except BaseException:
@@ -177,7 +177,7 @@ class _Report:
             about = own[0]["about"] if is_pool else ""
             self.service.notifier.tell(name, plan, series, about=about, all_together=is_pool)
 
-    def _told(self, row: Row, new: bool) -> Report:
+    def _receipt(self, row: Row, new: bool) -> Report:
         record = row.record
         log, taken = self.turn.log, record.get("taken")
         about = log.get(record["entry"])

@@ -31,7 +31,7 @@ class Due(NamedTuple):
     steps: Mapping[Place, datetime]
 
 
-class _Told(NamedTuple):
+class _Logged(NamedTuple):
     """A decision that waits, or an outcome of one."""
 
     seq: int
@@ -84,22 +84,22 @@ class AwaitedOutcomes:
         self._open = {plan.name: {} for plan in plans}
         for plan in plans:
             known: dict[str, Due] = {}
-            for one in _recent(log, plan, _LOOK_BACK):
+            for one in _recent_entries(log, plan, _LOOK_BACK):
                 if one.due is not None:
                     known[one.decision] = one.due
-                    self._wait(plan, one.due)
+                    self._expect(plan, one.due)
                 elif one.decision in known:
-                    self._arrived(plan.name, known[one.decision], one.step)
+                    self._remove(plan.name, known[one.decision], one.step)
 
-    def waits(self, plan: Plan, record: Mapping[str, Any]) -> None:
+    def expect(self, plan: Plan, record: Mapping[str, Any]) -> None:
         """A decision was recorded."""
         if (due := _due(plan, record)) is not None:
-            self._wait(plan, due)
+            self._expect(plan, due)
 
-    def arrived(self, plan: Plan, decision: Mapping[str, Any], step: int) -> None:
+    def note_outcome(self, plan: Plan, decision: Mapping[str, Any], step: int) -> None:
         """An outcome of it was reported."""
         if (due := _due(plan, decision)) is not None:
-            self._arrived(plan.name, due, step)
+            self._remove(plan.name, due, step)
 
     def overdue(self, plan: str, now: datetime, series: str | None = None) -> int:
         found = self._open.get(plan, {})
@@ -111,39 +111,39 @@ class AwaitedOutcomes:
         overdue = [when for when in times if when < now]
         return min(overdue).isoformat() if overdue else ""
 
-    def starved(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
+    def overdue_series(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
         """Series of a plan with overdue outcomes, and how many; the most first."""
         found = [(series, self.overdue(plan, now, series)) for series in list(self._open.get(plan, {}))]
         return tuple(sorted((x for x in found if x[1]), key=lambda x: (-x[1], x[0])))
 
-    def _wait(self, plan: Plan, due: Due) -> None:
+    def _expect(self, plan: Plan, due: Due) -> None:
         known = self._open[plan.name].setdefault(due.series, {})
         for place, when in due.steps.items():
             known.setdefault(place, when)
         while len(known) > _OPEN * len(due.steps):
             del known[next(iter(known))]
 
-    def _arrived(self, plan: str, due: Due, step: int) -> None:
+    def _remove(self, plan: str, due: Due, step: int) -> None:
         known = self._open.get(plan, {}).get(due.series, {})
         for place in due.steps:
             if place[1] == step:
                 known.pop(place, None)
 
 
-def _recent(log: AuditReader, plan: Plan, most: int) -> list[_Told]:
+def _recent_entries(log: AuditReader, plan: Plan, most: int) -> list[_Logged]:
     """The last decisions of a plan, and the outcomes since the first of them, in order. Read in pages, so that no
     record is kept."""
-    out, first = list[_Told](), 0
+    out, first = list[_Logged](), 0
     for row in _newest(log, plan, "decision"):
         if len(out) == most:
             first = out[-1].seq
             break
         if (due := _due(plan, row.record)) is not None:
-            out.append(_Told(row.seq, row.id, due, 0))
+            out.append(_Logged(row.seq, row.id, due, 0))
     for row in _newest(log, plan, "outcome"):
         if row.seq < first:
             break
-        out.append(_Told(row.seq, str(row.record["decision"]), None, int(row.record["step"])))
+        out.append(_Logged(row.seq, str(row.record["decision"]), None, int(row.record["step"])))
     return sorted(out, key=lambda one: one.seq)
 
 
@@ -193,7 +193,7 @@ class PlanStates:
         self.journal = journal_of(log)
         self._awaited.rebuild(watched, log)
 
-    def unarmed(self, log: AuditReader) -> list[tuple[Plan, dict[str, Any]]]:
+    def plans_to_arm(self, log: AuditReader) -> list[tuple[Plan, dict[str, Any]]]:
         """Plans whose monitor has no settings in the log yet, or others; with what must be written."""
         out = []
         for plan in self._plans.values():
@@ -208,7 +208,7 @@ class PlanStates:
 
     def arm(self, log: AuditLog, now: datetime) -> None:
         """Settings of the monitors are entries too: whoever has the log can derive what they did."""
-        for plan, settings in self.unarmed(log):
+        for plan, settings in self.plans_to_arm(log):
             record = {
                 "schema": "ucsearch.monitor/1", "kind": "monitor", "plan": plan.name, "series": "", "event": "armed",
                 "evidence": 0.0, "count": 0, "about": "", "at": now.isoformat(), "by": "service",
@@ -242,14 +242,14 @@ class PlanStates:
 
     # Outcomes that are waited for
 
-    def waits(self, plan: Plan, record: Mapping[str, Any]) -> None:
-        self._awaited.waits(plan, record)
+    def expect(self, plan: Plan, record: Mapping[str, Any]) -> None:
+        self._awaited.expect(plan, record)
 
-    def arrived(self, decision: Mapping[str, Any], step: int) -> None:
+    def note_outcome(self, decision: Mapping[str, Any], step: int) -> None:
         """An outcome of a decision was reported."""
         plan = self._plans.get(str(decision.get("plan", "")))
         if plan is not None and plan.watching is not None:
-            self._awaited.arrived(plan, decision, step)
+            self._awaited.note_outcome(plan, decision, step)
 
     def overdue(self, plan: str, now: datetime, series: str | None = None) -> int:
         return self._awaited.overdue(plan, now, series)
@@ -258,9 +258,9 @@ class PlanStates:
         """When the first outcome of a plan that is missing was due; "" where none is."""
         return self._awaited.overdue_since(plan, now)
 
-    def starved(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
+    def overdue_series(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
         """Series of a plan whose outcomes were not reported in time, and how many; the most first."""
-        return self._awaited.starved(plan, now)
+        return self._awaited.overdue_series(plan, now)
 
 
 def journal_of(log: AuditReader) -> Journal:

@@ -88,12 +88,12 @@ class Plan:
     ) -> list[Body]:
         """Records of these items, in order; every series once. What is wrong with all of them is a `Problem`."""
         try:
-            return self._decided(items, now, calibrations, paused)
+            return self._decide_rows(items, now, calibrations, paused)
         except (InputError, DataError) as error:
             where = re.sub(r"^rows\[", "items[", sentence_of(error))  # as whoever asked knows them
             raise Problem("invalid", "the items cannot be decided", where=(where,)) from error
 
-    def _decided(
+    def _decide_rows(
         self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
     ) -> list[Body]:
         names = self.settings.columns
@@ -154,7 +154,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def coarse(plan: Plan) -> str:
+def coarse_forecasts(plan: Plan) -> str:
     """Why a monitored plan's forecasts are too coarse to be watched; empty when nothing says so."""
     how = plan.settings.forecast
     if plan.watching is not None and how.points < _MEMBERS:

@@ -103,7 +103,7 @@ class Queue:
     def put(self, job: Job | Call) -> None:
         with self._changed:
             if self.is_stopping:
-                raise stopping()
+                raise stopping_problem()
             if isinstance(job, Job):
                 self.make_room(job.items)
             elif self.waiting > 2 * self._most:  # a person's pause must get through where decisions do not
@@ -149,8 +149,8 @@ class Queue:
             left, self._jobs = list(self._jobs), deque()
             self.waiting = 0
         for job in left:
-            job.future.set_exception(stopping())
+            job.future.set_exception(stopping_problem())
 
 
-def stopping() -> Problem:
+def stopping_problem() -> Problem:
     return Problem("not_ready", "the service is stopping", retry_after=_STOPPING_S)

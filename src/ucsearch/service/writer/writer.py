@@ -67,7 +67,7 @@ class Writer:
 
     def start(self) -> None:
         """Open the log, learn what it says, begin to work."""
-        self._opened()
+        self._open()
         self._thread.start()
 
     @property
@@ -112,7 +112,7 @@ class Writer:
         while (batch := self.queue.take(_AGAIN_S)) is not None:
             try:
                 if not batch:
-                    self._try_again()
+                    self._reopen()
                 elif isinstance(batch, Call):
                     self._run_call(batch)
                 else:
@@ -125,17 +125,17 @@ class Writer:
                         job.future.set_exception(error)
                 self._stale = True
 
-    def _try_again(self) -> None:
+    def _reopen(self) -> None:
         with contextlib.suppress(RecordError):
-            self._opened()
+            self._open()
 
-    def _opened(self) -> AuditLog:
+    def _open(self) -> AuditLog:
         if self._log is not None:
             try:
                 self._log.check_place()
             except RecordError as error:
                 _log.error("the log is given up: %s", error)
-                self._lost()
+                self._give_up()
         if self._log is None:
             # However it came back (a folder put in its place, a server that took over): what was answered is in it.
             self._confirm(self._seen)
@@ -154,7 +154,7 @@ class Writer:
             self._reader.close()
         self._reader = None
 
-    def _lost(self) -> None:
+    def _give_up(self) -> None:
         """The log failed: it is opened again before it is used again."""
         log, self._log = self._log, None
         if log is not None:
@@ -169,18 +169,18 @@ class Writer:
         if not call.future.set_running_or_notify_cancel():
             return
         try:
-            call.future.set_result(call.run(Turn(self._opened(), self._clock())))
+            call.future.set_result(call.run(Turn(self._open(), self._clock())))
         except RecordError as error:
-            call.future.set_exception(self._unavailable(error))
+            call.future.set_exception(self._log_problem(error))
         except BaseException as error:
             call.future.set_exception(error)
 
-    def _unavailable(self, error: RecordError) -> Problem:
+    def _log_problem(self, error: RecordError) -> Problem:
         if isinstance(error, AlteredEntry):
             self._integrity.report(str(error))
             return Problem("log_altered", str(error), retry_after=60)
         _log.error("the log cannot be written: %s", error)
-        self._lost()
+        self._give_up()
         return Problem("audit_unavailable", "the log cannot be written", retry_after=2)
 
     def _run_batch(self, batch: list[Job]) -> None:
@@ -190,18 +190,18 @@ class Writer:
             return
         self.queue.deciding = sum(job.items for job in batch)
         try:
-            self._run_taken(batch, started)
+            self._decide_jobs(batch, started)
         finally:
             self.queue.deciding = 0
 
-    def _run_taken(self, batch: list[Job], started: float) -> None:
+    def _decide_jobs(self, batch: list[Job], started: float) -> None:
         items = self.queue.deciding
         try:
-            self._opened()
-            fresh = self._repeats(batch)
+            self._open()
+            fresh = self._answer_repeats(batch)
         except RecordError as error:
             self._forget_reader()
-            problem = self._unavailable(error)
+            problem = self._log_problem(error)
             for job in batch:
                 job.future.set_exception(problem)
             return
@@ -218,7 +218,7 @@ class Writer:
             self._commit(made)
         self.queue.took(items, time.monotonic() - started)
 
-    def _repeats(self, batch: list[Job]) -> list[Job]:
+    def _answer_repeats(self, batch: list[Job]) -> list[Job]:
         """Answer what the log has already; returns the rest."""
         if self._reader is None:
             self._reader = self._open_reader()
@@ -288,7 +288,7 @@ class Writer:
         except BaseException as error:
             problem: BaseException = error
             if isinstance(error, RecordError):
-                problem = self._unavailable(error)
+                problem = self._log_problem(error)
             for job, _ in made:
                 job.future.set_exception(problem)
             return
@@ -299,7 +299,7 @@ class Writer:
             at += len(own)
             self.queue.deciding -= len(own)  # whoever is answered may ask again before the others are
             try:
-                job.future.set_result(answers(rows, partial(self._told, job.plan)))
+                job.future.set_result(answers(rows, partial(self._record_of, job.plan)))
             except BaseException as error:  # recorded all the same; a repeat finds it
                 self._stale = True
                 job.future.set_exception(error)
@@ -313,11 +313,11 @@ class Writer:
         if held:
             self._notifier.tell("hold", job.plan.name, held)
 
-    def _told(self, plan: Plan, row: Row) -> Mapping[str, Any]:
+    def _record_of(self, plan: Plan, row: Row) -> Mapping[str, Any]:
         """The record of an entry just written, as answers and monitors need it: our own bytes, canonical."""
         record: Mapping[str, Any] = json.loads(row.body)
         if plan.watching is not None:
-            self._states.waits(plan, record)
+            self._states.expect(plan, record)
         return record
 
 
