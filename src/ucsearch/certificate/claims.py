@@ -1,4 +1,4 @@
-"""The certificate's arithmetic (docs/concepts/certificate.md), for all windows at once.
+"""The certificate's arithmetic (docs/reference/record.md), for all windows at once.
 
 Every comparison is written so that NaN fails it, and by the tolerance of the two figures compared. Arrays are (W, m)
 over first actions unless said otherwise.

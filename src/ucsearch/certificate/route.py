@@ -1,4 +1,4 @@
-"""The planning-value route (docs/concepts/certificate.md): what a certificate-constrained beam proposes.
+"""The planning-value route (docs/reference/record.md): what a certificate-constrained beam proposes.
 
 `a0` is a reward-only optimum. Against it, a rival must gain score, relieve risk, owe its gain to later steps (not to
 the first one), and give up no more reward than the budget allows; the smallest of these slacks is its release margin.

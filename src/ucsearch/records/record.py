@@ -1,6 +1,6 @@
 """Decisions as canonical records with their blobs: the one place that says what a record holds.
 
-The layout is described field by field in docs/concepts/certificate.md, well enough to write another verifier from.
+The layout is described field by field in docs/reference/record.md, well enough to write another verifier from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Certificate, gate and outcome by the definitions of docs/concepts/certificate.md, from verified figures."""
+"""Certificate, gate and outcome by the definitions of docs/reference/record.md, from verified figures."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One decision's problem in plain Python, from the recorded inputs and the task's own functions.
 
-Nothing here is shared with the planner: `docs/concepts/certificate.md` describes the arithmetic, and this is a second
+Nothing here is shared with the planner: `docs/reference/record.md` describes the arithmetic, and this is a second
 reading of it. A node carries one state in additive modes and one per member in members mode.
 """
 
