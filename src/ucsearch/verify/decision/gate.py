@@ -56,6 +56,56 @@ def _rewarding(r: Record, rivals: Rivals, lower0: Figures, order0: list[int], ep
     return recorded if lower0[first] - lower0[recorded] <= room else first
 
 
+class _Rivals:
+    """Scores and upper values of the first actions, and how the one put forward compares with them."""
+
+    def __init__(self, rivals: Rivals, eps: float) -> None:
+        self.rivals, self.tau = rivals, _tau(eps)
+        self.lower, self.size = self.figures("score"), self.figures("size")
+        self.upper, self.upper_size = self.figures("upper"), self.figures("upper_size")
+        self.retained = sorted(
+            (i for i in rivals if rivals[i]["retained"]), key=lambda i: (-self.lower[i], rivals[i]["uncertainty"], i)
+        )
+        self.top = _largest(self.upper, rivals)
+        self.top_size = max(
+            [self.upper_size[i] for i in rivals if self.upper[i] == self.top and self.upper_size[i] >= 0.0], default=0.0
+        )
+
+    def figures(self, name: str) -> Figures:
+        return {i: num(rival.get(name)) for i, rival in self.rivals.items()}
+
+    def ahead(self, x: float, size: float, who: Iterable[int]) -> list[tuple[float, float]]:
+        """By how much x is above each upper value, and the tolerance of that pair."""
+        values = {i: math.inf if self.upper[i] != self.upper[i] else self.upper[i] for i in who}
+        return [(x - y, self.tau(x, y, size, self.upper_size[i])) for i, y in values.items()]
+
+    def is_maximal(self, i: int) -> bool:
+        """Whether its exact value is the largest."""
+        return self.top - self.upper[i] <= self.tau(self.top, self.upper[i], self.top_size, self.upper_size[i])
+
+    def activity(self, kind: str, best: float, best_size: float, exact: bool) -> tuple[float, bool]:
+        """By how much every action that may be optimal by the figures of this kind (at risk 0, or under certainty) is
+        worse here, and whether clearly so."""
+        low, high = self.figures(f"{kind}_score"), self.figures(f"{kind}_upper")
+        sizes = self.figures(f"{kind}_size")
+        best0 = max([x for x in low.values() if x == x], default=-math.inf)
+        size0 = max([sizes[i] for i in low if low[i] == best0 and sizes[i] > 0.0], default=0.0)
+        most = {i: max([x for x in (abs(high[i]), sizes[i]) if x == x], default=math.nan) for i in low}
+        may_be_best = [i for i in low if not best0 - high[i] > self.tau(best0, high[i], size0, most[i])]
+        if not may_be_best:
+            return math.nan, False
+        figure, size = (self.top, self.top_size) if exact else (best, best_size)
+        return figure - _largest(self.upper, may_be_best), _clear(self.ahead(figure, size, may_be_best), 0.0)
+
+
+def _clear(pairs: Iterable[tuple[float, float]], by: float) -> bool:
+    return all(t < math.inf and x > by + t for x, t in pairs)
+
+
+def _not_behind(pairs: Iterable[tuple[float, float]]) -> bool:
+    return all(t < math.inf and x >= -t for x, t in pairs)
+
+
 def certificate(
     r: Record, rivals: Rivals, searched: Mapping[Any, tuple[float, float]], first: int | None, eps: float
 ) -> dict[str, Any]:
@@ -64,103 +114,70 @@ def certificate(
     `searched` and `first` are scores (with sizes) and choice before any oracle suffix was put in; `eps` is the share of
     the sizes that counts as rounding.
     """
-    c, s = r["claim"], r["settings"]
+    c, own = r["claim"], _Rivals(rivals, eps)
     eps_m, exact = float(c["eps_m"]), c["eps_a"] is not None
-    names = ("score", "upper", "reward_only_score", "reward_only_upper", "certain_score", "certain_upper")
-    lower, upper, lower0, upper0, lower_c, upper_c = ({i: num(rivals[i][n]) for i in rivals} for n in names)
-    size, upper_size = ({i: num(rivals[i].get(n)) for i in rivals} for n in ("size", "upper_size"))
-    tau = _tau(eps)
-    calm = {i: rivals[i]["uncertainty"] for i in rivals}
-    retained = sorted((i for i in rivals if rivals[i]["retained"]), key=lambda i: (-lower[i], calm[i], i))
-    selected = retained[0] if retained else -1
+    lower, upper, retained, tau = own.lower, own.upper, own.retained, own.tau
+    chosen, selected, baseline, first0, route = _put_forward(r, own, eps)
+    found, alone = chosen >= 0, len(rivals) == 1
+    sole, held, others = found and alone, [i for i in retained if i != chosen], [i for i in rivals if i != chosen]
+    best, best_size = lower.get(chosen, math.nan), own.size.get(chosen, math.nan)
+    pairs, strongest = own.ahead(best, best_size, others), _largest(upper, others)
+    gap = best - strongest
+
+    def passes(pairs: list[tuple[float, float]], some: bool) -> bool:
+        return some and (alone or (_not_behind(pairs) if eps_m == 0.0 else _clear(pairs, 2.0 * eps_m)))
+
+    # Of the strongest rival, and of those that are not clearly behind.
+    decisive = [
+        pair[1] for i, pair in zip(others, pairs, strict=True)
+        if math.isfinite(upper[i]) and (upper[i] == strongest or not _clear([pair], 0.0))
+    ]  # fmt: skip
+    tied = [i for i, pair in zip(others, pairs, strict=True) if _not_behind([pair]) and not _clear([pair], 0.0)]
+    hidden = [i for i in tied if own.upper_size[i] > CANCELLED * max(abs(best), abs(upper[i]))]
+    passed = passes(pairs, found)
+    risk_gap, risky = own.activity("reward_only", best, best_size, exact) if found else (math.nan, False)
+    _, unsure = own.activity("certain", best, best_size, exact) if found else (math.nan, False)
+    lead = best - _largest(lower, held) if found and held else math.nan
+    eps_a = max([0.0, *(upper[i] - lower[i] for i in held)]) if exact else math.nan
+    oracle_retained = exact and any(map(own.is_maximal, retained))
+    by_paper = found and exact and own.is_maximal(chosen) and (math.inf if sole else lead) > 2.0 * (eps_a + eps_m)
+    before = own.ahead(*searched.get(first, (math.nan, math.nan)), [i for i in rivals if i != first])
+    margin = route.margin - route.tau
+    if margin != margin:
+        margin = math.inf if sole else min([x - t for x, t in pairs], default=math.inf) if found else math.nan
+    return {
+        "tau": max(decisive) if found and decisive else tau(best, best, best_size, best_size) if found else 0.0,
+        "proved": all(x == x for x in upper.values()), "selected_index": selected,
+        "baseline_index": baseline, "release_margin": route.margin, "action_index": chosen, "sole_action": sole,
+        "gap": math.nan if sole else gap, "optimal": found and (sole or _not_behind(pairs)),
+        "unique": found and (sole or _clear(pairs, 0.0)), "robust": found and (sole or _clear(pairs, 2.0 * eps_m)),
+        "certificate_pass": passed, "search_pass": passes(before, first in rivals),
+        "regret_bound": 0.0 if sole else max(0.0, -gap) if found else math.inf,
+        "exact_regret": own.top - upper[chosen] if exact and found else math.nan, "margin": lead, "eps_a": eps_a,
+        "proxy_slack": own.top - best if exact and found else math.nan, "oracle_retained": oracle_retained,
+        "paper_pass": oracle_retained and by_paper, "risk_gap": risk_gap, "risk_active": passed and risky,
+        "search_active": found and first0 >= 0 and first0 != chosen, "uncertainty_active": passed and unsure,
+        "cancellation": found and (best_size > CANCELLED * abs(best) or bool(hidden)),
+        "margins": route.margins, "lead": margin,
+    }  # fmt: skip
+
+
+def _put_forward(r: Record, own: _Rivals, eps: float) -> tuple[int, int, int, int, _Route]:
+    """The action put forward, the one of the best score, the baseline, the best at risk 0, and the route; -1: none."""
+    c, s, rivals, retained = r["claim"], r["settings"], own.rivals, own.retained
+    lower0 = own.figures("reward_only_score")
     order0 = sorted((i for i in rivals if lower0[i] == lower0[i]), key=lambda i: (-lower0[i], i))
+    selected = retained[0] if retained else -1
     first0 = _rewarding(r, rivals, lower0, order0, eps) if order0 else -1
     chosen, baseline, route = selected, first0, _Route(math.nan, math.nan, dict.fromkeys(rivals, math.nan))
     if s["policy"] == "ConstrainedBeam":
         # Any reward-only optimum may serve as the baseline.
         if order0 and lower0.get(c["baseline_index"]) == lower0[first0]:
             baseline = c["baseline_index"]
-        chosen, route = _route(s, rivals, retained, selected, baseline, tau)
+        chosen, route = _route(s, rivals, retained, selected, baseline, own.tau)
     elif s["algorithm"] not in ("beam", "exact", "mcts", "closed") and c["action_index"] in retained:
         chosen = c["action_index"]  # another planner's own choice among its paths
-
-    found, alone = chosen >= 0, len(rivals) == 1
-    best, top, held = lower.get(chosen, math.nan), _largest(upper, rivals), [i for i in retained if i != chosen]
-    best_size = size.get(chosen, math.nan)
-    top_size = max([upper_size[i] for i in rivals if upper[i] == top and upper_size[i] >= 0.0], default=0.0)
-
-    def ahead(x: float, own: float, who: Iterable[int]) -> list[tuple[float, float]]:
-        """By how much x is above each upper value, and the tolerance of that pair."""
-        values = {i: math.inf if upper[i] != upper[i] else upper[i] for i in who}
-        return [(x - y, tau(x, y, own, upper_size[i])) for i, y in values.items()]
-
-    def clear(pairs: list[tuple[float, float]], by: float) -> bool:
-        return all(t < math.inf and x > by + t for x, t in pairs)
-
-    def not_behind(pairs: list[tuple[float, float]]) -> bool:
-        return all(t < math.inf and x >= -t for x, t in pairs)
-
-    def holds(pairs: list[tuple[float, float]], some: bool) -> bool:
-        """`certificate_pass` by these pairs."""
-        return some and (alone or (not_behind(pairs) if eps_m == 0.0 else clear(pairs, 2.0 * eps_m)))
-
-    def activity(low: Figures, high: Figures, name: str) -> tuple[float, bool]:
-        """By how much every action that may be optimal at risk 0 is worse here, and whether clearly so."""
-        best0 = max([x for x in low.values() if x == x], default=-math.inf)
-        sizes = {i: num(rivals[i].get(name)) for i in rivals}
-        size0 = max([sizes[i] for i in rivals if low[i] == best0 and sizes[i] > 0.0], default=0.0)
-        most = {i: max([x for x in (abs(high[i]), sizes[i]) if x == x], default=math.nan) for i in rivals}
-        may_be_best = [i for i in rivals if not best0 - high[i] > tau(best0, high[i], size0, most[i])]
-        if not (found and may_be_best):
-            return math.nan, False
-        figure, own = (top, top_size) if exact else (best, best_size)
-        return figure - _largest(upper, may_be_best), clear(ahead(figure, own, may_be_best), 0.0)
-
-    others = [i for i in rivals if i != chosen]
-    pairs, strongest = ahead(best, best_size, others), _largest(upper, others)
-    gap = best - strongest
-    # Of the strongest rival, and of those that are not clearly behind.
-    versus = zip(others, pairs, strict=True)
-    decisive = [
-        t for i, (x, t) in versus if math.isfinite(upper[i]) and (upper[i] == strongest or not clear([(x, t)], 0.0))
-    ]
-    hidden = [
-        i for i, pair in zip(others, pairs, strict=True)
-        if not_behind([pair]) and not clear([pair], 0.0)
-        and upper_size[i] > CANCELLED * max(abs(best), abs(upper[i]))
-    ]  # fmt: skip
-    own_tau = tau(best, best, best_size, best_size) if found else 0.0
-    sole, passed = found and alone, holds(pairs, found)
-    risk_gap, risky = activity(lower0, upper0, "reward_only_size")
-    _, unsure = activity(lower_c, upper_c, "certain_size")
-    lead = best - _largest(lower, held) if found and held else math.nan
-    eps_a = max([0.0, *(upper[i] - lower[i] for i in held)]) if exact else math.nan
-
-    def maximal(i: int) -> bool:
-        return exact and top - upper[i] <= tau(top, upper[i], top_size, upper_size[i])
-
-    oracle_retained = any(map(maximal, retained))
-    by_paper = (math.inf if sole else lead) > 2.0 * (eps_a + eps_m)
-    before = searched.get(first, (math.nan, math.nan))
-    return {
-        "tau": max(decisive) if found and decisive else own_tau,
-        "proved": all(x == x for x in upper.values()), "selected_index": selected,
-        "baseline_index": baseline, "release_margin": route.margin, "action_index": chosen, "sole_action": sole,
-        "gap": math.nan if sole else gap, "optimal": found and (sole or not_behind(pairs)),
-        "unique": found and (sole or clear(pairs, 0.0)), "robust": found and (sole or clear(pairs, 2.0 * eps_m)),
-        "certificate_pass": passed,
-        "search_pass": holds(ahead(*before, [i for i in rivals if i != first]), first in rivals),
-        "regret_bound": 0.0 if sole else max(0.0, -gap) if found else math.inf,
-        "exact_regret": top - upper[chosen] if exact and found else math.nan, "margin": lead, "eps_a": eps_a,
-        "proxy_slack": top - best if exact and found else math.nan, "oracle_retained": oracle_retained,
-        "paper_pass": oracle_retained and found and maximal(chosen) and by_paper,
-        "risk_gap": risk_gap, "risk_active": passed and risky,
-        "search_active": found and first0 >= 0 and first0 != chosen, "uncertainty_active": passed and unsure,
-        "cancellation": found and (best_size > CANCELLED * abs(best) or bool(hidden)),
-        "margins": route.margins,
-        "lead": route.margin - route.tau if route.margin == route.margin
-        else math.inf if sole else min([x - t for x, t in pairs], default=math.inf) if found else math.nan,
-    }  # fmt: skip
+    return chosen, selected, baseline, first0, route
 
 
 class _Route(NamedTuple):
