@@ -335,7 +335,7 @@ def test_a_request_has_one_answer(tmp_path: Path) -> None:
         # A writer that forgot to say so is stopped by the file itself.
         body = seal_bytes(asked(1))
         with pytest.raises(RecordError, match="append-only"):
-            log.append_sealed([Sealed(*body, ())], {})
+            log.append_sealed([Sealed(*body, ())])
         assert log.count() == 1
 
 
@@ -430,7 +430,7 @@ def test_overrides_come_by_their_own_door(tmp_path: Path) -> None:
         with pytest.raises(RecordError, match=r"recorded by `override` alone"):
             log.append(raw)
         with pytest.raises(RecordError, match=r"recorded by `override` alone"):
-            log.append_sealed([Sealed(*seal_bytes(raw), ())], {})
+            log.append_sealed([Sealed(*seal_bytes(raw), ())])
         assert log.count() == 1
 
 
@@ -542,11 +542,11 @@ def test_an_empty_log_exports_and_verifies(tmp_path: Path) -> None:
 def test_sealed_records_are_appended_like_others(tmp_path: Path) -> None:
     made = [with_blob(n) for n in range(5)]
     blobs = {name: data for _, own in made for name, data in own.items()}
-    sealed = [Sealed(*seal_bytes(record), tuple(own)) for record, own in made]
+    sealed = [Sealed(*seal_bytes(record), tuple(own), own) for record, own in made]
     with AuditLog(tmp_path / "a.db") as plain, AuditLog(tmp_path / "b.db") as fast:
         entries = plain.append_batch([record for record, _ in made], blobs)
-        assert fast.append_sealed(sealed, blobs) == entries
-        assert fast.append_sealed([], {}) == ()
+        assert fast.append_sealed(sealed) == entries
+        assert fast.append_sealed([]) == ()
         assert fast.verify().ok
         ids = [entry.id for entry in entries]
         assert fast.has_all(ids)
@@ -554,5 +554,5 @@ def test_sealed_records_are_appended_like_others(tmp_path: Path) -> None:
         assert not fast.has_all([*ids, "0" * 64])
     other = Sealed(*seal_bytes(with_blob(7)[0]), ("0" * 64,))
     with AuditLog(tmp_path / "b.db") as fast, pytest.raises(RecordError, match="neither given nor stored"):
-        fast.append_sealed([other], {})
+        fast.append_sealed([other])
     assert len(list(AuditReader(tmp_path / "b.db"))) == 5

@@ -109,7 +109,7 @@ def test_the_log_writes_panels_in_batches(tmp_path: Path, monkeypatch: pytest.Mo
         assert fast.write(panel, series=series, where="a:b") == entries
         assert fast.verify().ok
         assert fast.has_all([body.id for body in made])
-        assert fast.append_bodies([]) == ()
+        assert fast.append_sealed([]) == ()
 
 
 def test_one_audit_log() -> None:

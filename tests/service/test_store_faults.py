@@ -166,7 +166,7 @@ def test_a_full_log_is_503_and_nothing_leaves(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = AuditLog.append_bodies
+    real = AuditLog.append_sealed
     failing = {"on": False}
 
     def append(self: AuditLog, bodies: object) -> object:
@@ -174,7 +174,7 @@ def test_a_log_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatch
             raise RecordError("disk I/O error")
         return real(self, bodies)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(AuditLog, "append_bodies", append)
+    monkeypatch.setattr(AuditLog, "append_sealed", append)
 
     async def go() -> None:
         async with running(tmp_path) as client:

@@ -149,7 +149,7 @@ def write_allocation(
     if any(s.horizon > 1 for s in allocation.shared):
         traces = [log.get(row.seq).record["inputs"]["trace"] for row in own]
     name, body = seal_bytes(_content(allocation, own, request, traces))
-    (entry,) = log.append_sealed([Sealed(name, body, blob_refs(body), request)], blobs)
+    (entry,) = log.append_sealed([Sealed(name, body, blob_refs(body), blobs, request)])
     named = replace(allocation, record_id=entry.id)
     named.__dict__["shares"] = allocation.shares  # the same, already made
     return named

@@ -327,7 +327,9 @@ class Sealed(NamedTuple):
     id: str  # of the record
     body: bytes  # canonical JSON
     refs: tuple[str, ...]  # ids of the blobs it refers to, each once
+    blobs: Mapping[str, bytes] = {}
     request: Request | None = None  # as its member `request` says
+    decision: Any = None  # that it records
 
 
 @dataclass(frozen=True, slots=True)

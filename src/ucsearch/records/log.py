@@ -53,7 +53,6 @@ from ucsearch.records.store import Store
 
 if TYPE_CHECKING:
     from ucsearch.decision.decision import Decision, DecisionPanel
-    from ucsearch.records.record import Body
     from ucsearch.task import Task
 
 __all__ = ["AuditLog"]
@@ -114,7 +113,7 @@ class AuditLog(AuditReader):
 
         asked = as_request(request)
         if isinstance(decisions, Decision):
-            return [*self.append_bodies([decision_body(decisions, str(series), where, asked)])]
+            return [*self.append_sealed([decision_body(decisions, str(series), where, asked)])]
         names = [series] * len(decisions) if isinstance(series, str) else list(series)
         if len(names) != len(decisions):
             raise RecordError(f"series: saw {len(names)} names, expected {len(decisions)}, one per decision")
@@ -123,7 +122,7 @@ class AuditLog(AuditReader):
             windows = range(lo, min(lo + _BATCH, len(decisions)))
             requests = None if asked is None else [asked.at(w) for w in windows]
             bodies = panel_bodies(decisions, names[lo : windows.stop], where, windows=windows, requests=requests)
-            entries.extend(self.append_bodies(bodies))
+            entries.extend(self.append_sealed(bodies))
         return entries
 
     def append(self, record: Mapping[str, Any], blobs: Mapping[str, bytes] | None = None) -> Entry:
@@ -143,21 +142,14 @@ class AuditLog(AuditReader):
         check_blobs(given, drafts)
         return self._append(drafts, given)
 
-    def append_sealed(self, records: Sequence[Sealed], blobs: Mapping[str, bytes]) -> tuple[Entry, ...]:
+    def append_sealed(self, records: Sequence[Sealed]) -> tuple[Entry, ...]:
         """As `append_batch`, for a writer that seals many decisions itself: ids, bodies and blobs are taken as they
         are, and `verify` finds out if they were wrong."""
         if any(_OVERRIDE in r.body for r in records):
             raise RecordError(JUDGED)
         asked = [None if r.request is None else (r.request.key, r.request.item) for r in records]
         drafts = [Draft(r.id, r.body, r.refs, key, None) for r, key in zip(records, asked, strict=True)]
-        return self._append(drafts, dict(blobs))
-
-    def append_bodies(self, bodies: Sequence[Body]) -> tuple[Entry, ...]:
-        """As `append_sealed`, each with its own blobs."""
-        blobs: dict[str, bytes] = {}
-        for b in bodies:
-            blobs.update(b.blobs)
-        return self.append_sealed([Sealed(b.id, b.body, b.refs, b.request) for b in bodies], blobs)
+        return self._append(drafts, {name: blob for r in records for name, blob in r.blobs.items()})
 
     def _append(self, drafts: Sequence[Draft], blobs: dict[str, bytes]) -> tuple[Entry, ...]:
         if not drafts:

@@ -23,13 +23,12 @@ from ucsearch.layout import own_row
 from ucsearch.policies import Policy
 from ucsearch.records.arrays import blob_id, encode_array
 from ucsearch.records.canonical import MAX_INT, encode_number, seal, seal_bytes
-from ucsearch.records.entries import Request, Under
+from ucsearch.records.entries import Request, Sealed, Under
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
 __all__ = [
     "SCHEMA",
-    "Body",
     "Recalibrated",
     "as_value",
     "decision_body",
@@ -41,17 +40,6 @@ SCHEMA = "ucsearch.decision/1"
 REFUSAL_SCHEMA = "ucsearch.refusal/1"
 
 Blobs = dict[str, bytes]
-
-
-class Body(NamedTuple):
-    """One sealed record as bytes, and the blobs it refers to."""
-
-    id: str
-    body: bytes
-    refs: tuple[str, ...]
-    blobs: Blobs
-    decision: Decision
-    request: Request | None = None
 
 
 class Recalibrated(NamedTuple):
@@ -68,12 +56,12 @@ def decision_body(
     request: Request | None = None,
     recalibrated: Recalibrated | None = None,
     under: Under | None = None,
-) -> Body:
+) -> Sealed:
     """The record of one decision, or of one whose inputs were refused."""
     part, more = (None, {}) if recalibrated is None else recalibrated
     content, blobs = unsealed_record(decision, series, where, part, request, under)
     name, body = seal_bytes(content)
-    return Body(name, body, (*blobs, *more), {**blobs, **more}, decision, request)
+    return Sealed(name, body, (*blobs, *more), {**blobs, **more}, request, decision)
 
 
 def panel_bodies(
@@ -85,7 +73,7 @@ def panel_bodies(
     requests: Sequence[Request | None] | None = None,
     recalibrated: Sequence[Recalibrated] | None = None,
     under: Under | None = None,
-) -> list[Body]:
+) -> list[Sealed]:
     """The record of every window, or of those named. `series`, `requests` and `recalibrated` have one item for each."""
     chosen = range(len(panel)) if windows is None else windows
     asked = [None] * len(chosen) if requests is None else requests

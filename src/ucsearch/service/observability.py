@@ -34,7 +34,7 @@ from prometheus_client import (
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from ucsearch.records.record import Body
+from ucsearch.records.entries import Sealed
 from ucsearch.service.config import host_of, is_loopback
 from ucsearch.service.schemas import Health
 
@@ -96,7 +96,7 @@ class Metrics:
         )  # fmt: skip
         self.refusals = Counter(f"{p}_refusals", "requests that were refused, by reason", ("code",), registry=r)
 
-    def decided(self, plan: str, bodies: Sequence[Body]) -> None:
+    def decided(self, plan: str, bodies: Sequence[Sealed]) -> None:
         found = Counts((body.decision.outcome.value, body.decision.reason.value) for body in bodies)
         for (outcome, reason), count in found.items():
             self.decisions.labels(plan, outcome, reason).inc(count)

@@ -43,9 +43,9 @@ from ucsearch.planner.files.archive import extend_archive
 from ucsearch.planner.files.series_file import SeriesFile
 from ucsearch.planner.files.table import Problem, Style, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.planner.settings import Settings
-from ucsearch.records.entries import Request, Under
+from ucsearch.records.entries import Request, Sealed, Under
 from ucsearch.records.log import AuditLog
-from ucsearch.records.record import Body, Recalibrated, decision_body, panel_bodies
+from ucsearch.records.record import Recalibrated, decision_body, panel_bodies
 from ucsearch.scale.segments.encode import kept_steps, shortened
 from ucsearch.scale.segments.rebuild import recalibration_text
 from ucsearch.scale.segments.shared import Keep
@@ -321,7 +321,7 @@ def logged(
     rows = {n: make.decided(n, made[n].decision, made[n].id) for panel in chunk.panels for n in panel.series}
     rows |= {n: make.refused(n, problem, d, made[n].id) for n, (problem, d) in chunk.refused.items()}
     if book is not None:
-        entries = book.append_bodies([made[name] for name in chunk.series])
+        entries = book.append_sealed([made[name] for name in chunk.series])
         if alone and any(entry.repeated for entry in entries):
             # Both began at the same head of the log; one of them would leave no entry for what it releases.
             raise SameRun(f"{book.path}: another run on the same files writes to this log; start again when it is done")
@@ -334,9 +334,9 @@ def logged(
 
 def bodies_of(
     plan: Work, chunk: Chunk, asked: Mapping[str, Request | None], under: Under | None = None
-) -> dict[str, Body]:
+) -> dict[str, Sealed]:
     """The records of a chunk by series; `asked` names the request of each."""
-    made: dict[str, Body] = {}
+    made: dict[str, Sealed] = {}
     for panel, names, kind, changes, *_ in chunk.panels:
         bodies = panel_bodies(
             panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes, under=under

@@ -19,8 +19,7 @@ from ucsearch.planner.decide.inputs import Standing
 from ucsearch.planner.decide.job import bodies_of, decided
 from ucsearch.planner.settings import Settings, load_settings
 from ucsearch.planner.settings.own import OwnTask, own_task
-from ucsearch.records.entries import Request, Under
-from ucsearch.records.record import Body
+from ucsearch.records.entries import Request, Sealed, Under
 from ucsearch.service.config import ConfigError, PlanTable
 from ucsearch.service.errors import Problem, sentence_of
 from ucsearch.service.writer.kernels import Kernels, Warmed, warm_rows
@@ -85,7 +84,7 @@ class Plan:
 
     def decide(
         self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
-    ) -> list[Body]:
+    ) -> list[Sealed]:
         """Records of these items, in order; every series once. What is wrong with all of them is a `Problem`."""
         try:
             return self._decide_rows(items, now, calibrations, paused)
@@ -95,7 +94,7 @@ class Plan:
 
     def _decide_rows(
         self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
-    ) -> list[Body]:
+    ) -> list[Sealed]:
         names = self.settings.columns
         rows: list[Mapping[str, Any]] = [item.row for item in items]
         if names.series != "series":  # the settings' own name for it; beside ours it would be there twice
@@ -103,7 +102,7 @@ class Plan:
         work = rows_work(self.settings, rows, now, Standing(calibrations, paused), self.known)
         self.kernels.choose(work, self.settings, rows, self.table.allow_plain)
         asked = {item.series: item.request for item in items}
-        made: dict[str, Body] = {}
+        made: dict[str, Sealed] = {}
         for chunk in decided(work, self.settings, range(len(work.chunks)), now):
             made |= bodies_of(work, chunk, {s: asked[s] for s in chunk.series}, self.under(now))
         return [made[item.series] for item in items]

@@ -20,10 +20,9 @@ from typing import Any
 from ucsearch.decision.decision import Outcome
 from ucsearch.errors import RecordError
 from ucsearch.records.chain import GENESIS, Checkpoint
-from ucsearch.records.entries import AlteredEntry, Entry, Request, Row
+from ucsearch.records.entries import AlteredEntry, Entry, Request, Row, Sealed
 from ucsearch.records.log import AuditLog
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.record import Body
 from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem
 from ucsearch.service.notify import Notifier
@@ -41,7 +40,7 @@ _log = logging.getLogger("ucsearch.service")
 _AGAIN_S = 1.0  # between tries to open a log that failed
 
 
-Made = list[tuple[Job, list[Body]]]  # requests with their records
+Made = list[tuple[Job, list[Sealed]]]  # requests with their records
 
 
 class Writer:
@@ -249,13 +248,13 @@ class Writer:
                     break
             else:
                 known.append(([job], names))
-        made: dict[int, list[Body]] = {}
+        made: dict[int, list[Sealed]] = {}
         for groups in rounds.values():
             for group, _ in groups:
                 made |= self._decide_group(group, now)
         return [(job, made[id(job)]) for job in jobs if id(job) in made]
 
-    def _decide_group(self, group: Sequence[Job], now: datetime) -> dict[int, list[Body]]:
+    def _decide_group(self, group: Sequence[Job], now: datetime) -> dict[int, list[Sealed]]:
         plan = group[0].plan
         items = [Item(row, job.request.at(i)) for job in group for i, row in enumerate(job.rows)]
         try:
@@ -284,7 +283,7 @@ class Writer:
         try:
             if self._log is None:
                 raise RecordError("the log is closed")
-            entries = self._log.append_bodies(bodies)
+            entries = self._log.append_sealed(bodies)
         except BaseException as error:
             problem: BaseException = error
             if isinstance(error, RecordError):
@@ -307,7 +306,7 @@ class Writer:
             self._tell_holds(job, own)
         self._upkeep.after(entries[-1])
 
-    def _tell_holds(self, job: Job, bodies: Sequence[Body]) -> None:
+    def _tell_holds(self, job: Job, bodies: Sequence[Sealed]) -> None:
         outcomes = [body.decision.outcome for body in bodies]
         held = [str(row["series"]) for row, o in zip(job.rows, outcomes, strict=True) if o is Outcome.HOLD]
         if held:
@@ -321,7 +320,7 @@ class Writer:
         return record
 
 
-def _row(entry: Entry, body: Body) -> Row:
+def _row(entry: Entry, body: Sealed) -> Row:
     return Row(entry.seq, entry.id, entry.digest, entry.head, None, body.body)
 
 
