@@ -33,6 +33,7 @@ from bench.open_loop_client import OpenLoop
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMBERS, STEPS, CLIENTS = 50, 14, 64
+BATCH = 300  # decisions of a large request: 1.4 MB
 LOOKS = (
     "/v1/decisions", "/v1/decisions?plan=orders", "/v1/decisions?outcome=HOLD", "/v1/decisions?kind=refusal",
     "/v1/series/S1", "/v1/plans", "/v1/plans", "/v1/monitors", "/v1/log", "/v1/log/checkpoint",
@@ -227,7 +228,7 @@ async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
     await closed_loop(load, 1.0, 8)  # caches
     out["alone"] = await closed_loop(load, min(seconds, 5.0), 1)
     out["clients_64"] = await closed_loop(load, seconds, CLIENTS)
-    out["batches_of_500"] = await closed_loop(load, min(seconds, 10.0), 1, 500)
+    out["batches_of_300"] = await closed_loop(load, min(seconds, 10.0), 1, BATCH)
     out["sync"] = syncs(load.service.folder)
     out["null_200"] = open_loop(load, seconds, 200.0, null=True)
     out["open_200"] = open_loop(load, seconds, 200.0)
@@ -241,11 +242,11 @@ async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
 
 
 async def fill(load: Load, decisions: int, *, looks: tuple[int, ...] = ()) -> None:
-    """So many decisions in requests of 500; at each of `looks` the memory is told."""
+    """So many decisions in requests of 300; at each of `looks` the memory is told."""
     kept, wires, started, waiting = 0, Wires(load.service.port), time.perf_counter(), list(looks)
     while kept < decisions:
-        status, _ = await wires.send(load.request(kept, 500))
-        kept += 500 if status == 200 else 0
+        status, _ = await wires.send(load.request(kept, BATCH))
+        kept += BATCH if status == 200 else 0
         if waiting and kept >= waiting[0]:
             figures = f"{load.service.memory_mb():6.1f} MB, log {load.service.log_mb():7.1f} MB"
             took = f"{time.perf_counter() - started:.0f} s, {load.service.cpu_s():.0f} s of its processor time"
@@ -321,7 +322,7 @@ def page_rows(found: dict[str, dict[str, Any]]) -> list[str]:
     asked = (
         ("64 clients, one decision a request", "500 a second", lambda m: loop(m, "clients_64")),
         ("one client, one decision a request", "", lambda m: loop(m, "alone")),
-        ("requests of 500 decisions", "", lambda m: loop(m, "batches_of_500")),
+        ("requests of 300 decisions", "", lambda m: loop(m, "batches_of_300")),
         ("200 a second, whoever waits: p50, p99", "p99 below 50 ms", open_loop_of),
         ("as many as it can take: p99", "", lambda m: f"{m['full_load']['p99_ms']:.0f} ms"),
         ("five times as many: p99 of what is answered", "", over),
@@ -347,7 +348,7 @@ def main() -> None:
     for store, m in found.items():
         ready = f"ready after {m['ready_s']:.1f} s, {m['ready_cpu_s']:.1f} s of processor time"
         print(f"\n{store}: {ready}; load of the machine {os.getloadavg()[0]:.1f}")
-        for name in ("alone", "clients_64", "batches_of_500"):
+        for name in ("alone", "clients_64", "batches_of_300"):
             row = m[name]
             figures = f"{row['per_s']:8.0f} decisions/s  {row['cpu_ms']:6.2f} ms CPU each"
             print(f"  {name:15} {figures}  {row['refused']:.0f} refused")

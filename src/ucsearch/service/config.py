@@ -174,7 +174,7 @@ class Retention(_Table):
     )
 
 
-EVENTS = ("tripped", "rearmed", "hold", "paused", "resumed", "log_altered", "backup_failed")
+Event = Literal["tripped", "rearmed", "hold", "paused", "resumed", "log_altered", "backup_failed"]
 
 
 class Webhook(_Table):
@@ -182,9 +182,7 @@ class Webhook(_Table):
 
     url: str = Field(description="http:// or https://")
     secret_file: str = Field(description="file with the secret that messages are signed with; mode 0600")
-    events: tuple[Literal["tripped", "rearmed", "hold", "paused", "resumed", "log_altered", "backup_failed"], ...] = (
-        Field(default=("tripped", "hold", "log_altered", "backup_failed"), min_length=1)
-    )
+    events: tuple[Event, ...] = Field(default=("tripped", "hold", "log_altered", "backup_failed"), min_length=1)
 
     @field_validator("url")
     @classmethod
@@ -295,9 +293,11 @@ class Config(_Table):
         return self
 
 
-def load_config(folder: str | Path, *, store: str | None = None) -> tuple[Config, Path]:
+def load_config(
+    folder: str | Path, *, store: str | None = None, bind: str | None = None, admin_bind: str | None = None
+) -> tuple[Config, Path]:
     """The configuration in a folder (or its file), and the folder that its paths are relative to. `store` replaces
-    where the log is."""
+    where the log is, `bind` and `admin_bind` the addresses."""
     given = Path(folder)
     path = given / FILE if given.is_dir() else given
     try:
@@ -306,10 +306,10 @@ def load_config(folder: str | Path, *, store: str | None = None) -> tuple[Config
         raise ConfigError([f"{path}: cannot be read ({error.strerror}); `ucsearch service init` makes one"]) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError([f"{path}: not valid TOML: {error}"]) from error
-    if store is not None:
-        table = content.setdefault("store", {})
+    for name, key, value in (("store", "log", store), ("server", "bind", bind), ("server", "admin_bind", admin_bind)):
+        table = content.setdefault(name, {}) if value is not None else None
         if isinstance(table, dict):
-            table["log"] = store
+            table[key] = value
     try:
         found = Config.model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:

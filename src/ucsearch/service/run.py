@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import os
 import signal
@@ -311,8 +310,7 @@ def run(
     ready: Callable[[str], None] | None = None,
 ) -> None:  # fmt: skip
     """Serve until SIGTERM or SIGINT; SIGHUP reads the tokens again. `ready` is told the address once it listens."""
-    config, place = load_config(folder, store=store)
-    config = _bound_to(config, bind, admin_bind)
+    config, place = load_config(folder, store=store, bind=bind, admin_bind=admin_bind)
     check_addresses(config)
     check_certificate(config, place)
     raise_open_files()
@@ -346,13 +344,6 @@ def _serve(service: Service, ready: Callable[[str], None] | None, started: float
         ready(address_of(listening))
     server.run(sockets=[listening])
     _log.info("stop", extra={"fields": fields})
-
-
-def _bound_to(config: Config, bind: str | None, admin_bind: str | None) -> Config:
-    """With other addresses than the file names."""
-    content: dict[str, Any] = json.loads(config.model_dump_json())
-    content["server"] |= {k: v for k, v in (("bind", bind), ("admin_bind", admin_bind)) if v is not None}
-    return Config.model_validate_json(json.dumps(content), strict=True)
 
 
 def _reload(service: Service) -> None:

@@ -16,7 +16,7 @@ from ucsearch.monitor.journal import Watched
 from ucsearch.policies import MODES
 from ucsearch.records.arrays import decode_array
 from ucsearch.records.canonical import decode_number, encode_number
-from ucsearch.records.entries import NoEntry
+from ucsearch.records.entries import NoEntry, Row
 from ucsearch.records.overrides import recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.rules.answers import as_number
@@ -28,7 +28,19 @@ from ucsearch.task import Task
 if TYPE_CHECKING:
     from ucsearch.service.service import Service
 
-__all__ = ["Realised", "Worth", "curve", "ends", "monitor", "monitors", "pool_tripped", "stream", "stream_of", "worth"]
+__all__ = [
+    "Realised",
+    "Worth",
+    "curve",
+    "ends",
+    "monitor",
+    "monitors",
+    "pool_tripped",
+    "stream",
+    "stream_of",
+    "trips_of",
+    "worth",
+]
 
 _WHOLE = Scope()
 RECENT = 500  # outcomes that count, as for coverage
@@ -192,22 +204,23 @@ def _watched(service: Service, plan: str) -> Watched | None:
     return None if found is None or found.watching is None else service.plan_states.journal.plans.get(plan)
 
 
-def trips_of(reader: AuditReader, plan: str, streams: Collection[str]) -> dict[str, str]:
-    """When these streams tripped last, as far as this file of the log knows."""
-    missing, found = set(streams), dict[str, str]()
+def trips_of(reader: AuditReader, plan: str, streams: Collection[str]) -> dict[str, Row]:
+    """The entries that say that these streams have tripped, the last of each, as far as the log's files are there."""
+    missing, found = set(streams), dict[str, Row]()
     rows = reader.list(plan=plan, kind="monitor", newest_first=True, limit=_EVENTS) if missing else ()
     for row in rows:
-        record = row.record
-        if record["event"] == "tripped" and record["series"] in missing:
-            missing.discard(record["series"])
-            found[record["series"]] = record["at"]
+        stream = str(row.record["series"])
+        if row.record["event"] == "tripped" and stream in missing:
+            missing.discard(stream)
+            found[stream] = row
             if not missing:
                 break
     return found
 
 
-def _stream(status: Status, settings: Settings, trips: Mapping[str, str]) -> StreamView:
-    since = trips.get(status.series, "an earlier file of the log") if status.tripped else ""
+def _stream(status: Status, settings: Settings, trips: Mapping[str, Row]) -> StreamView:
+    trip = trips.get(status.series)
+    since = "" if not status.tripped else "an earlier file of the log" if trip is None else trip.record["at"]
     return StreamView(
         status.series, "tripped" if status.tripped else "armed", encode_number(status.evidence), settings.limit,
         status.about, status.outcomes, since, _next(status, settings),

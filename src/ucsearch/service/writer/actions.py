@@ -16,6 +16,7 @@ from ucsearch.records.overrides import NotAllowed, allowed_actions, judge
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.auth import check_series, check_whole
 from ucsearch.service.errors import Problem, excerpt, sentence_of
+from ucsearch.service.queries.monitoring import trips_of
 from ucsearch.service.queries.records import expects_of, find_row
 from ucsearch.service.schemas import (
     Controlled,
@@ -57,25 +58,24 @@ def moment_of(text: str) -> datetime | None:
         return None
 
 
-_EVENTS = 10_000  # of a plan's monitor in which the trip is looked for
 _LATEST = 500  # decisions since the trip in which a series is looked for that was there before
 
 
 def require_another_model(log: AuditReader, plan: str, series: str) -> None:
     """Refuse where the newest forecast names the model that its series had when the stream (all together: "")
     tripped."""
-    seq = _trip_of(log, plan, series)
-    if seq is None:
+    trip = trips_of(log, plan, (series,)).get(series)
+    if trip is None:
         # A monitor that was carried over, and the file before is not there.
         raise Problem("not_allowed", "when it tripped is not in the files that are here; accept: true is needed")
     asked: set[str] = set()
     for row in log.list(plan=plan, kind="decision", series=series or None, newest_first=True, limit=_LATEST):
         name = str(row.record["series"])
-        if row.seq < seq or name in asked:
+        if row.seq < trip.seq or name in asked:
             continue
         asked.add(name)
         # Series may have models of their own: only forecasts of the same one can be compared.
-        before = log.list(plan=plan, kind="decision", series=name, newest_first=True, limit=1, before=seq)
+        before = log.list(plan=plan, kind="decision", series=name, newest_first=True, limit=1, before=trip.seq)
         if before:
             if _model(row) != _model(before[0]):
                 return
@@ -84,14 +84,6 @@ def require_another_model(log: AuditReader, plan: str, series: str) -> None:
     raise Problem(
         "not_allowed", f"the forecasts' model{of} is the one that tripped; another one, or accept: true, is needed"
     )
-
-
-def _trip_of(log: AuditReader, plan: str, series: str) -> int | None:
-    """Number of the entry that says so."""
-    for row in log.list(plan=plan, kind="monitor", newest_first=True, limit=_EVENTS):
-        if row.record["event"] == "tripped" and row.record["series"] == series:
-            return row.seq
-    return None
 
 
 def _model(row: Row) -> str:
