@@ -181,3 +181,19 @@ def test_the_command_writes_evidence_and_a_report(tmp_path: Path) -> None:
     status = CliRunner().invoke(app, ["evidence", "list", str(tmp_path)])
     assert status.exit_code == 0
     assert "boundary" in status.output.lower()
+
+
+def test_a_dry_run_says_what_validation_chose_and_opens_nothing(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    whole = shared_run(SMALL, tmp_path_factory)
+    command = ["evidence", "run", MINI, "--out", str(tmp_path), "--threads", "1", "--dry-run"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "the test would be opened; it was not looked at" in done.output
+    assert not (tmp_path / "looks.jsonl").exists()
+    assert not (tmp_path / MINI / "manifest.json").exists()
+    assert evaluate(SMALL, tmp_path, threads=1).statement == whole.statement  # it goes on from there
+    nothing = CliRunner().invoke(app, [*command[:2], "scaling-mini", *command[3:]])
+    assert nothing.exit_code == 2
+    assert "this one has no test to open" in nothing.output

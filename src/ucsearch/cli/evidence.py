@@ -45,6 +45,9 @@ def run_suites(
     underpowered: Annotated[
         bool, typer.Option("--underpowered", help="Open the test split although the value gate is unlikely to pass.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Stop before the look: print what validation chose and the power.")
+    ] = False,
 ) -> None:
     """Run suites and write evidence.
 
@@ -57,8 +60,9 @@ def run_suites(
     """
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+    from ucsearch.lab.suites.job import RunOptions
     from ucsearch.lab.suites.report import write_reports
-    from ucsearch.lab.suites.run import evaluate
+    from ucsearch.lab.suites.run import evaluate, rehearse
     from ucsearch.lab.suites.suite import load_suite
 
     families = dict(_pair(one) for one in family or [])
@@ -75,10 +79,18 @@ def run_suites(
                     rows[label] = bar.add_task(label, total=total)
                 bar.update(rows[label], completed=done, total=total)
 
-            found = evaluate(
-                suite, out, data_dir=data_dir, threads=threads, progress=progress, underpowered=underpowered,
-                families=families, say=bar.console.print,
-            )  # fmt: skip
+            options: RunOptions = {
+                "data_dir": data_dir, "threads": threads, "progress": progress, "underpowered": underpowered,
+                "families": families, "say": bar.console.print,
+            }  # fmt: skip
+            if dry_run:
+                selection, opens = rehearse(suite, out, **options)
+            else:
+                found = evaluate(suite, out, **options)
+        if dry_run:
+            typer.echo(f"{suite.name}: {selection['reason']}")
+            typer.echo(f"  the test {'would be opened' if opens else 'stays closed'}; it was not looked at")
+            continue
         verdict = found.verdict
         typer.echo(f"{suite.name}: {verdict['class']}: {verdict['interpretation']}")
         for reason in verdict["reasons"][:5]:

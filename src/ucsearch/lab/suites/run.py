@@ -30,7 +30,7 @@ from ucsearch.lab.suites.protocol.selection import declare, select
 from ucsearch.lab.suites.suite import Suite, load_suite
 from ucsearch.records.files import whole_file
 
-__all__ = ["WHOLE", "Findings", "Run", "card_text", "data_of", "evaluate", "follow_protocol", "run_share"]
+__all__ = ["WHOLE", "Findings", "Run", "card_text", "data_of", "evaluate", "follow_protocol", "rehearse", "run_share"]
 
 WHOLE = "whole run"
 """Under this name timing.json holds the time of all of it."""
@@ -87,20 +87,10 @@ def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOp
     """
     begun = perf_counter(), process_time()
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
-    card = card_text(suite.card)
-    folder = Path(out) / suite.name
-    options["families"] = replaced = _replaced(suite, options.get("families") or {})
-    identity = {
-        "card_sha256": _sha256(card.encode()),
-        "settings": suite.as_json(),
-        "suite_sha256": _sha256(suite.text.encode()),
-        "versions": _versions(),
-    }
-    if replaced:
-        identity["families"] = {name: str(path.resolve()) for name, path in replaced.items()}
-    job = Job(folder, identity, **options)
+    job = _job(suite, out, options)
+    folder, card, identity = job.folder, card_text(suite.card), job.identity
     found = follow_protocol(suite, job)
-    extra = found.kind.extra() | ({"replaced_families": sorted(replaced)} if replaced else {})
+    extra = found.kind.extra() | ({"replaced_families": sorted(job.families)} if job.families else {})
     facts = {
         "suite": suite.name,
         "kind": suite.kind,
@@ -135,22 +125,57 @@ def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOp
     return Run(folder, statement)
 
 
+def rehearse(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOptions]) -> tuple[dict[str, Any], bool]:
+    """Everything up to the look: the selection record with the power in it, and whether the test would be opened.
+
+    The test stays closed and no look is written. A run of the same suite into `out` goes on from here.
+    """
+    suite = suite if isinstance(suite, Suite) else load_suite(suite)
+    job = _job(suite, out, options)
+    kind = kind_of(suite.kind)(suite, job)
+    if kind.protocol() is None:
+        raise InputError("suite", suite.name, "a suite that holds something out: this one has no test to open")
+    rows, selection = _until_the_look(kind)
+    return selection, may_open(rows, selection)
+
+
+def _job(suite: Suite, out: str | Path, options: RunOptions) -> Job:
+    options["families"] = replaced = _replaced(suite, options.get("families") or {})
+    identity = {
+        "card_sha256": _sha256(card_text(suite.card).encode()),
+        "settings": suite.as_json(),
+        "suite_sha256": _sha256(suite.text.encode()),
+        "versions": _versions(),
+    }
+    if replaced:
+        identity["families"] = {name: str(path.resolve()) for name, path in replaced.items()}
+    return Job(Path(out) / suite.name, identity, **options)
+
+
 def follow_protocol(suite: Suite, job: Job) -> Findings:
     """All rows of a suite, and what was selected: the test is opened after the selection is written, if at all."""
     kind = kind_of(suite.kind)(suite, job)
-    protocol = kind.protocol()
-    if protocol is None:
-        rows, selection = kind.describe(), None
+    if kind.protocol() is None:
+        rows = kind.describe()
         return Findings(kind, rows, None, kind.tables(rows), kind.checks(rows))
-    rows = kind.validation()
-    selection = job.select(_selection(kind, protocol, rows))
-    for text in power_words(selection):
-        job.say(text)
+    rows, selection = _until_the_look(kind)
     if not may_open(rows, selection):
         return Findings(kind, rows, selection, [], [])
     job.open_test(kind.opened())
     rows = [*rows, *kind.test(selection)]
     return Findings(kind, rows, selection, kind.tables(rows), kind.checks(rows))
+
+
+def _until_the_look(kind: Kind) -> tuple[Rows, dict[str, Any]]:
+    """Rows of validation, and the selection as it was written down."""
+    protocol = kind.protocol()
+    if protocol is None:
+        raise InputError("kind", kind.suite.kind, "something to compare")
+    rows = kind.validation()
+    selection = kind.job.select(_selection(kind, protocol, rows))
+    for text in power_words(selection):
+        kind.job.say(text)
+    return rows, selection
 
 
 def _selection(kind: Kind, protocol: Protocol, rows: Rows) -> dict[str, Any]:
