@@ -20,9 +20,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from reference_words import meaning
-
 ROOT = Path(__file__).resolve().parents[1]
 STAGE = ROOT / "build" / "site" / "source"
 SITE = ROOT / "build" / "site" / "html"
@@ -71,8 +68,6 @@ MODULES = {
     "Log and records": "ucsearch.records",
     "Verifier": "ucsearch.verify",
 }
-
-SEE = "see above"  # of what the docstring tells
 
 # Functions that are called as their modules are, so that their packages cannot list them.
 ALSO = {"ucsearch.replay": ("roster", "tune", "walk")}
@@ -154,27 +149,12 @@ def _listed(module: str) -> Iterator[tuple[str, Any]]:
 
 
 def _tables(found: Any) -> list[str]:
-    """What the docstring leaves to tables: fields, parameters, and the parameters of methods."""
-    if inspect.isfunction(found):
-        return _table("parameter", _parameters(found))
-    fields = _fields(found)
-    own = vars(found).get("__init__")
-    made = [] if fields or not inspect.isfunction(own) or getattr(found, "_is_protocol", False) else _parameters(own)
-    methods = []
-    for name, given in vars(found).items():
-        call = given.__func__ if isinstance(given, (classmethod, staticmethod)) else given
-        if not name.startswith("_") and inspect.isfunction(call):
-            methods += [f"| `{name}` {row}" for row in _parameters(call, found.__doc__)]
-    return [*_table("field", fields), *_table("parameter", made), *_table("method | parameter", methods)]
-
-
-def _table(what: str, rows: list[str]) -> list[str]:
-    columns = f"| {what} | type | default | meaning |"
-    return [columns, "|" + "---|" * (columns.count("|") - 1), *rows, ""] if rows else []
+    """A record's fields: their meaning and unit stand beside them in the source; parameters are in the docstring."""
+    rows = _fields(found) if inspect.isclass(found) else []
+    return ["| field | type | default | meaning |", "|---|---|---|---|", *rows, ""] if rows else []
 
 
 def _fields(found: type[Any]) -> list[str]:
-    """A record's fields: their meaning and unit stand beside them in the source."""
     from ucsearch.planner.settings import field_notes
 
     notes, rows = field_notes(found), []
@@ -184,40 +164,19 @@ def _fields(found: type[Any]) -> list[str]:
                 continue
             made = "made" if field.default_factory is not dataclasses.MISSING else "required"
             default = f"`{field.default!r}`" if field.default is not dataclasses.MISSING else made
-            rows.append(_row(field.name, field.type, default, notes.get(field.name, ""), found))
+            rows.append(_row(field.name, field.type, default, notes.get(field.name, "")))
     elif issubclass(found, tuple | dict):  # a NamedTuple or a TypedDict
         defaults = getattr(found, "_field_defaults", {})
         for name, kind in found.__annotations__.items():
             optional = "optional" if issubclass(found, dict) else "required"
             default = f"`{defaults[name]!r}`" if name in defaults else optional
-            rows.append(_row(name, getattr(kind, "__forward_arg__", kind), default, notes.get(name, ""), found))
+            rows.append(_row(name, getattr(kind, "__forward_arg__", kind), default, notes.get(name, "")))
     return rows
 
 
-def _parameters(call: Any, more: str | None = "") -> list[str]:
-    """A function's parameters: what its docstring says is above, what the word always means stands here."""
-    rows = []
-    for p in inspect.signature(call).parameters.values():
-        if p.name in ("self", "cls") or p.name.startswith("_"):
-            continue
-        several = p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-        default = "" if several else "required" if p.default is p.empty else f"`{_shown(p.default)}`"
-        told = SEE if re.search(rf"`{p.name}\b", f"{call.__doc__} {more}") else ""
-        stars = {p.VAR_KEYWORD: "**", p.VAR_POSITIONAL: "*"}.get(p.kind, "")
-        rows.append(_row(p.name, p.annotation, default, told, call, stars))
-    return rows
-
-
-def _shown(default: object) -> str:
-    """Functions by their names, which stay the same from build to build."""
-    return default.__qualname__ if callable(default) and hasattr(default, "__qualname__") else repr(default)
-
-
-def _row(name: str, kind: object, default: str, note: str, owner: Any, stars: str = "") -> str:
-    word = meaning(name, owner.__module__)
-    note = "; ".join(x for x in (word, note) if x) if note == SEE else note or word or SEE
+def _row(name: str, kind: object, default: str, note: str) -> str:
     shown = f"`{kind if isinstance(kind, str) else getattr(kind, '__name__', kind)}`"
-    return f"| `{stars}{name}` | {shown} | {default} | {note} |"  # pipes in backquotes are no columns
+    return f"| `{name}` | {shown} | {default} | {note} |"  # pipes in backquotes are no columns
 
 
 def commands() -> str:

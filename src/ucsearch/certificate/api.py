@@ -35,7 +35,18 @@ def certify(
     params: Params | None = None,
     actions: ArrayLike | None = None,
 ) -> Certificate:
-    """Search one window and say what is proved about its first action."""
+    """Search one window and say what is proved about its first action.
+
+    Args:
+        task: the rules.
+        state: where the series stands, an instance of the task's `state`.
+        trace: the frozen forecast of one window.
+        policy: how to search.
+        proof: what the proof may cost and assume.
+        run: engine, threads, clock and progress.
+        params: in place of the task's own `params`, such as one series' costs.
+        actions: in place of the task's own: the grid of this series, ascending, in units of the task.
+    """
     task.layout(state)
     if trace.panel and trace.windows != 1:
         raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use certify_panel.")

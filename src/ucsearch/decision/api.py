@@ -110,7 +110,22 @@ def decide(
 
     A refused trace is a HOLD and a broken task a fallback, with its reason, not an exception; a wrong state,
     policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned; every
-    call is an entry of its own unless it repeats the request of its `Filing`."""
+    call is an entry of its own unless it repeats the request of its `Filing`.
+
+    Args:
+        task: the rules.
+        state: where the series stands, an instance of the task's `state`.
+        trace: the frozen forecast, or an array (members, steps).
+        policy: how to search.
+        gate: conditions that must all hold before an action is released.
+        proof: what the proof may cost and assume.
+        run: engine, threads, clock and progress.
+        now: the moment of the decision, with a time zone; it is never read off a clock.
+        calibration: how honest the forecasts have been.
+        params: in place of the task's own `params`, such as one series' costs.
+        actions: in place of the task's own: the grid of this series, ascending, in units of the task.
+        log: where the decision is filed.
+    """
     asked = _asked(task, policy, gate, proof, run, now, log)
     task.layout(state)
     if not isinstance(trace, Trace):
@@ -144,7 +159,8 @@ def decide_panel(
 ) -> DecisionPanel:
     """W decisions. `now` is compared with the traces' issue times, the clock of `run` with the time budget, which also
     ends a running search; docs/concepts/gate.md says what it cannot end. With a `log` all of them are on disk before
-    any is returned."""
+    any is returned. `paused`: a person has stopped releases, and fallbacks alone leave. Other arguments are those of
+    `decide`, one for all windows or one each."""
     asked = _asked(task, policy, gate, proof, run, now, log)
     panel = _decided(asked, states, traces, calibration, paused, params, actions)
     return panel if asked.filing is None else dataclasses.replace(panel, records=asked.filing.write(panel))

@@ -84,7 +84,17 @@ def search(
     actions: ArrayLike | None = None,
     engine: Engine = "auto",
 ) -> Plan:
-    """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`."""
+    """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`.
+
+    Args:
+        task: the rules.
+        state: where the series stands, an instance of the task's `state`.
+        trace: the frozen forecast of one window.
+        policy: how to search: `UCBeam`, `CertifiedBeam`, `Exact` and so on.
+        params: in place of the task's own `params`, such as one series' costs.
+        actions: in place of the task's own: the grid of this series, ascending, in units of the task.
+        engine: `python`, `compiled`, or `auto`, which compiles where it pays; the results are equal.
+    """
     if not isinstance(trace, Trace):
         raise InputError("trace", type(trace).__name__, "a uc.Trace", hint="Build one with Trace.from_members(array).")
     if trace.panel and trace.windows != 1:

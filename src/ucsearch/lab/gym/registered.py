@@ -24,8 +24,16 @@ SEASON = 7  # days in which the embedded series repeat
 
 
 def make_env(name: str, *, instance: str | None = None, length: int = LENGTH, **options: Any) -> TaskEnv:
-    """A built-in task on embedded series that were scaled to its actions; `instance` as in `ucsearch tasks`, further
-    options as of `TaskEnv`. Observations end with the outcome a season ago, a forecast that anybody could make."""
+    """A built-in task on embedded series that were scaled to its actions.
+
+    Observations end with the outcome a season ago, a forecast that anybody could make.
+
+    Args:
+        name: of the task, such as `"lead_time_inventory"`.
+        instance: named parameters, as `ucsearch tasks` lists them; the task's defaults when None.
+        length: steps of an episode.
+        options: further keywords of `TaskEnv`.
+    """
     return TaskEnv(**_parts(name, instance), length=length, **options)
 
 
