@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,8 +31,8 @@ typer.testing._get_command = typer.main.get_command = cache(typer.main.get_comma
 FIRST = (
     "test_golden_runs.py", "test_verify_corpus.py", "test_compiled_cache.py", "test_scale.py", "test_inventory.py",
     "test_paper_rows.py", "test_verify_hostile.py", "test_verify.py", "test_comparators.py", "test_pages.py",
-    "test_results_table.py", "test_recheck.py", "test_examples.py", "test_kills.py", "test_members_bound.py",
-    "test_walkforward_suite.py", "test_planner_cli.py", "test_search.py", "test_engines.py", "test_compare.py",
+    "test_results_table.py", "test_recheck.py", "test_examples.py", "test_kills.py", "test_walkforward_suite.py",
+    "test_planner_cli.py", "test_search.py", "test_engines.py",
 )  # fmt: skip
 
 
@@ -41,20 +41,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """A worker says nothing of fixtures that went well: two of three messages, which nobody reads without durations."""
-    if session.config.getoption("durations"):
-        return
-    for impl in session.config.hook.pytest_runtest_logreport.get_hookimpls():
-        if type(impl.plugin).__name__ == "WorkerInteractor":
-            impl.function = partial(_say, impl.function)
-
-
-def _say(send: Callable[[pytest.TestReport], None], report: pytest.TestReport) -> None:
-    if report.when == "call" or not report.passed:
-        send(report)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
