@@ -1,6 +1,4 @@
-"""What costs what: one table of the steps from a forecast to a verified record, processor time of one thread.
-
-    python -m bench.costs            # about two minutes the first time, most of it compiling
+"""What costs what: the steps from a forecast to a verified record, processor time of one thread.
 
 An ordering problem with six sizes, lead time 1, 20 members and five days ahead. Processor time does not count what
 other programs do on the machine; the best of several rounds is printed.
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import ucsearch as uc
+from bench.table import Row
 from ucsearch.decision import Filing
 from ucsearch.tasks import LeadTimeInventory
 
@@ -66,12 +65,13 @@ def measure() -> list[tuple[str, str, float]]:
 
         begin = time.process_time()
         search()
-        print(f"({name}: {time.process_time() - begin:.1f} s for the first call, kernel included)", flush=True)
+        first = time.process_time() - begin
+        rows.append(("first search", f"{name}, kernel included where none is on disk", first))
         rows.append(("search", f"{name}, panel of {WINDOWS:,}", best(search) / WINDOWS))
     exact = policies["exact, mean"]
     uc.decide_panel(task, states, trace, exact, run=run)
-    rows.append(("decide", f"exact, mean, panel of {WINDOWS:,}: search, proof, gate, final check",
-                 best(lambda: uc.decide_panel(task, states, trace, exact, run=run)) / WINDOWS))  # fmt: skip
+    whole = best(lambda: uc.decide_panel(task, states, trace, exact, run=run)) / WINDOWS
+    rows.append(("decide", f"exact, mean, panel of {WINDOWS:,}: search, proof, gate, final check", whole))
     rows.append(("decide", "the same, one call for each decision",
                  best(lambda: [uc.decide(task, states[0], one, exact, run=run) for _ in range(FEW)]) / FEW,
     ))  # fmt: skip
@@ -90,7 +90,7 @@ def measure() -> list[tuple[str, str, float]]:
                 )  # fmt: skip
 
         together = best(kept, 3) / WINDOWS
-        rows.append(("record", "on disk, chained, in one transaction", together - rows[4][2]))
+        rows.append(("record", "on disk, chained, in one transaction", together - whole))
         path.unlink()
         with uc.AuditLog(path) as log:
             uc.decide_panel(
@@ -103,12 +103,6 @@ def measure() -> list[tuple[str, str, float]]:
     return [(what, how, seconds * 1e6) for what, how, seconds in rows]
 
 
-def main() -> None:
-    found = measure()
-    print("\n| step | how | microseconds a decision |\n|---|---|---|")
-    for what, how, us in found:
-        print(f"| {what} | {how} | {us:,.1f} |" if us < 100 else f"| {what} | {how} | {us:,.0f} |")
-
-
-if __name__ == "__main__":
-    main()
+def rows() -> list[Row]:
+    """A row for each step."""
+    return [Row("one decision", f"{what}: {how}", us, "us of processor time") for what, how, us in measure()]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lost_sales import main
+from studies.lost_sales import main
 from ucsearch.replay.classics import lost_sales_table, zipkin_instances
 from ucsearch.replay.classics.table import CLASSICS, COLUMNS, csv_rows
 

@@ -229,7 +229,7 @@ def test_stream_refuses_zero_threads() -> None:
 
 
 def test_benchmark_runs_and_does_not_depend_on_threads() -> None:
-    from bench.forecast_bench import run
+    from bench.forecasts import run
 
     one, two = (run(series=6, origins=3, paths=10, threads=threads) for threads in (1, 2))
     assert one["checksum"] == two["checksum"]

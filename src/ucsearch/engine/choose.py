@@ -24,7 +24,7 @@ __all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked", "engine_for", "wai
 
 WORTH_COMPILING = 2_000_000  # edges of 4 us in the plain engine: the eight seconds that a kernel takes to compile
 _MEANWHILE = " while plain Python answers"
-# Mean mode: rules once and a spread, so members count little (python -m bench.costs).
+# Mean mode: rules once and a spread, so members count little (python -m bench --only costs).
 _MEAN_EDGE, _MEMBERS_AN_EDGE = 5, 16
 _CLOSED_STATES = 100  # a layer's, guessed
 _FEW_DECISIONS = 50

@@ -2,8 +2,6 @@
 
 Beside the proved bound stands sharing step by step without prices: every step's limit is shared by the values of a
 future without limits, as a knapsack of its own.
-
-    python -m bench.steps_bench
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ucsearch as uc
+from bench.table import Row
 from ucsearch.allocation.cases import cases_of
 from ucsearch.allocation.later.paths import simulate
 from ucsearch.allocation.later.steps import plan_steps, reach_steps
@@ -22,7 +21,7 @@ from ucsearch.allocation.result import proved
 from ucsearch.allocation.solve import choose_at
 from ucsearch.tasks import Storage
 
-__all__ = ["batteries", "items", "run"]
+__all__ = ["batteries", "items", "rows", "run"]
 
 
 class Stock(NamedTuple):
@@ -152,15 +151,14 @@ def run() -> dict[str, Any]:
     return {"10,000 items, a truck on each of 7 days": items(), "100 batteries, one transformer, 24 hours": batteries()}
 
 
-def main() -> None:
+def rows() -> list[Row]:
+    """Seconds and gap of both."""
+    out = []
     for name, row in run().items():
-        print(
-            f"{name}: {row['seconds']:.2f} s for {row['transitions']:,} transitions, gap at most "
-            f"{row['gap_of_cost']:.2%} of what the limits cost and {row['gap_of_total']:.4%} of the total "
-            f"(97.5 % sure, {row['paths']} paths); "
-            f"step by step without prices loses {row['step_by_step']:.0%}; violations: {row['violations']}"
-        )
-
-
-if __name__ == "__main__":
-    main()
+        told = f"{row['transitions']:,} transitions; step by step without prices loses {row['step_by_step']:.0%}"
+        out.append(Row("limits of later steps", name, row["seconds"], "s", None, told))
+        gap = f"{row['gap_of_total']:.4%} of the total, 97.5 % sure over {row['paths']} paths"
+        out.append(Row("limits of later steps", f"{name}: gap at most", 100.0 * row["gap_of_cost"],
+                       "% of what the limits cost", None, gap))  # fmt: skip
+        out.append(Row("limits of later steps", f"{name}: limits broken", row["violations"], "", ("<=", 0)))
+    return out

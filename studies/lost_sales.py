@@ -1,6 +1,6 @@
 """Optimal and classic policies on Zipkin's lost-sales instances: cost, gap to the optimum, best parameters.
 
-    python -m bench.lost_sales [--max-lead-time 4] [--demand poisson|geometric|all] [--csv OUT] [--threads 2]
+    python -m studies.lost_sales [--max-lead-time 4] [--demand poisson|geometric|all] [--csv OUT] [--threads 2]
 
 All costs are exact (value iteration with bounds, no simulation).
 """

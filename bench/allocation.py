@@ -2,8 +2,6 @@
 
 Items are newsvendors with a fixed cost, packs and volumes drawn at random. Greedy filling takes the whole wish of one
 item after the other, by gain or by gain per volume, while it fits.
-
-    python -m bench.allocation_bench
 """
 
 from __future__ import annotations
@@ -13,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from bench.table import Row
 from tests.allocation.kit import optimum, random_problem
 from ucsearch.allocation.problem import Problem
 from ucsearch.allocation.result import Result, evaluate
 
-__all__ = ["run"]
+__all__ = ["rows", "run"]
 
 SIZES = ((100_000, 1), (100_000, 3), (10_000, 1), (10_000, 3))
 SMALL_CASES = 200
@@ -83,20 +82,19 @@ def _loss(problem: Problem, found: Result, *, by_volume: bool) -> float:
     return (found.upper - value) / found.cost_of_budget
 
 
-def main() -> None:
-    found = run()
+def rows() -> list[Row]:
+    """Sizes, then the comparison with HiGHS, then few series."""
+    found, out = run(), list[Row]()
     for name, row in found["rows"].items():
-        print(
-            f"{name}: {row['seconds']:.3f} s, proved gap {row['gap_share']:.5%} of what the limits cost; greedy by "
-            f"gain loses {row['greedy_by_gain']:.0%}, by gain per volume {row['greedy_by_gain_per_volume']:.0%}; "
-            f"limits kept: {row['kept']}"
-        )
+        by_volume = row["greedy_by_gain_per_volume"]
+        lost = f"greedy by gain loses {row['greedy_by_gain']:.0%}, by gain per volume {by_volume:.0%}"
+        out.append(Row("shared limits", name, row["seconds"], "s", None, lost))
+        out.append(Row("shared limits", f"{name}: proved gap", 100.0 * row["gap_share"], "% of what the limits cost"))
     solved = found["small"]
-    print(f"HiGHS's optimum inside the interval: {solved['inside']} of {solved['cases']} cases")
-    print(f"largest loss against it: {solved['worst_loss_share']:.2%} of what the limits cost")
+    share = solved["inside"] / solved["cases"]
+    out.append(Row("shared limits", "HiGHS's optimum inside the interval", share, "share of cases", (">=", 1.0),
+                   f"largest loss {solved['worst_loss_share']:.2%} of what the limits cost"))  # fmt: skip
     for count, (split, single) in found["few"].items():
-        print(f"{count} series: {split} of {FEW_CASES} pass 1 %, {single} at a single price")
-
-
-if __name__ == "__main__":
-    main()
+        told = f"{single} at a single price"
+        out.append(Row("shared limits", f"{count} series: cases that pass 1 %", split, f"of {FEW_CASES}", None, told))
+    return out

@@ -1,9 +1,7 @@
-"""Speed and memory of the streamed ridge forecaster: `python -m bench.forecast_bench --series 1000`."""
+"""Speed and memory of streamed forecasts."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import sys
 import time
@@ -11,10 +9,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from bench.table import Row
 from ucsearch.forecast import Forecaster, RidgeEnsemble, RidgePaths, SeasonalNaive, forecast_stream
 from ucsearch.lab.data import Series
 
-__all__ = ["make_series", "run"]
+__all__ = ["make_series", "rows", "run"]
 
 LENGTH, SEASON = 180, 12
 
@@ -80,17 +79,11 @@ def run(
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--series", type=int, default=1000)
-    parser.add_argument("--origins", type=int, default=24)
-    parser.add_argument("--paths", type=int, default=100)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--model", default="ridge-paths")
-    args = parser.parse_args()
-    result = run(args.series, args.origins, paths=args.paths, threads=args.threads, model=args.model)
-    print(json.dumps(result, indent=2))
-
-
-if __name__ == "__main__":
-    main()
+def rows() -> list[Row]:
+    """Each built-in way on a thousand series."""
+    out = []
+    for model in ("ridge-paths", "ridge-ensemble", "seasonal-naive"):
+        found = run(model=model)
+        peak = f"{found['ms_per_series']:.2f} ms a series, peak of the process {found['peak_mb']:.0f} MB"
+        out.append(Row("forecasts", f"{model}, 1,000 series", found["us_per_trace"], "us a forecast", note=peak))
+    return out
