@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,13 @@ def contents(path: Path) -> list[str]:
         return [name.partition("/")[2] for name in file.getnames()]
 
 
+def readme(wheel: Path) -> str:
+    """The long description in the metadata, without its code."""
+    with zipfile.ZipFile(wheel) as file:
+        name = next(n for n in file.namelist() if n.endswith(".dist-info/METADATA"))
+        return re.sub(r"```.*?```", "", file.read(name).decode(), flags=re.S)
+
+
 def look_inside(folder: Path) -> list[str]:
     """What a release must and must not hold."""
     wrong = []
@@ -64,6 +72,8 @@ def look_inside(folder: Path) -> list[str]:
         if not size <= most:
             wrong.append(f"{path.name}: {size:.1f} MB, expected at most {most} MB")
         wrong += [f"{path.name} holds {n}" for n in names if n.startswith(NOT_SHIPPED) or "__pycache__" in n][:5]
+        if path.suffix == ".whl" and re.search(r"\]\((?!https?://|#)", readme(path)):
+            wrong.append(f"{path.name}: its readme has a link that leads nowhere on an index")
         if not any(n.endswith("ucsearch/py.typed") for n in names):
             wrong.append(f"{path.name} lacks py.typed")
     return wrong

@@ -2,15 +2,15 @@
 
     python scripts/evidence.py                      # all suites (make evidence)
     python scripts/evidence.py synthetic scaling    # some
+    python scripts/evidence.py --dry-run            # up to the look: what would be chosen, and is it as committed?
     python scripts/evidence.py --table              # only the table, from the evidence that is there
     python scripts/evidence.py --times              # only how long the suites took, from their timing.json
 
 A suite is run in a folder of its own and then takes the place of the committed evidence: the same code, settings and
-platform give the same bytes, and it is said where they do not. Every look goes to the one ledger, evidence/looks.jsonl.
-
+platform give the same bytes, and it is said where they do not. Every look goes to the one ledger, evidence/looks.jsonl;
+a run whose suite file, card, selection and periods are those of an earlier look is its repeat and shows nothing new.
 A run that was killed goes on: within a suite with the windows it had done, and past the suites that it had finished
-with the same code (--again runs those too). A test split is opened underpowered only if asked for, or if that look was
-made before: then it is a repeat and shows nothing new.
+with the same code (--again runs those too).
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ import shutil
 import sys
 import time
 from pathlib import Path
-
-from ucsearch.lab.suites.evidence.ledger import LEDGER, code_sha256
-from ucsearch.lab.suites.evidence.manifest import find_evidence, read_evidence
-from ucsearch.lab.suites.gates.claims import status_rows
-from ucsearch.lab.suites.recheck.verify import verify_evidence
-from ucsearch.lab.suites.report import write_reports
-from ucsearch.lab.suites.run import WHOLE, evaluate
-from ucsearch.lab.suites.stress_figure import stress_figure
-from ucsearch.lab.suites.suite import load_suite, suite_names
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from studies.stress_figure import stress_figure  # noqa: E402
+from ucsearch.lab.suites.evidence.ledger import LEDGER, code_sha256  # noqa: E402
+from ucsearch.lab.suites.evidence.manifest import find_evidence, read_evidence  # noqa: E402
+from ucsearch.lab.suites.gates.claims import status_rows  # noqa: E402
+from ucsearch.lab.suites.job import RunOptions  # noqa: E402
+from ucsearch.lab.suites.report import write_reports  # noqa: E402
+from ucsearch.lab.suites.run import WHOLE, evaluate, rehearse  # noqa: E402
+from ucsearch.lab.suites.suite import load_suite, suite_names  # noqa: E402
+
 EVIDENCE = ROOT / "evidence"
 ALL = ROOT / "docs" / "all-results.md"
 STRESSES = ROOT / "docs" / "pictures" / "stressors.svg"
-LEDGER_FILE = EVIDENCE / LEDGER
 BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of results -->"
-
-
 AFTER = (
     "ltsf-inventory", "capacity-control", "intervention-control", "delayed-control", "multi-domain", "compute-matched",
     "lob-direction", "trained-backbones", "stressors", "m4-expanded60",
 )  # fmt: skip
-"""The paper's remaining rows run after the others, in the order of their looks: what was opened before stays so."""
+"""These run after the others, in the order of their looks: what was opened before stays so."""
 
 
 def in_order() -> list[str]:
@@ -54,46 +54,28 @@ def in_order() -> list[str]:
 
 
 def times(folder: Path) -> str:
-    """How long every suite took, longest first, and the sums that `make evidence` is held to: the suites before
-    the paper's remaining rows, and these. Of older runs only the policies' processor time is known: forecasts, kernels
-    and tuning come on top."""
-    lines: list[tuple[float, str]] = []
-    sums = {"programme": [0.0, 0.0, 0.0], "paper": [0.0, 0.0, 0.0]}  # minutes: wall, processors, older runs' policies
+    """How long every suite took, longest first, and the sum."""
+    lines: list[tuple[float, float, str]] = []
     for name in in_order():
         path = folder / name / "timing.json"
-        held = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        took, part = held.pop(WHOLE, None), sums["paper" if name in AFTER else "programme"]
-        if took is None:
-            policies = sum(one["seconds"] for one in held.values())
-            part[2] += policies / 60.0
-            lines.append((policies, f"{name:24} policies alone {policies:6.0f} s of processors"))
-            continue
-        wall, processors = took["seconds"], took["processor_seconds"]
-        part[0] += wall / 60.0
-        part[1] += processors / 60.0
-        lines.append((processors, f"{name:24} {processors:6.0f} s of processors in {wall:.0f} s"))
-    out = [line for _, line in sorted(lines, reverse=True)]
-    labels = {"programme": ("the programme and the first ten", 90), "paper": ("the paper's remaining rows", 60)}
-    for name, (label, limit) in labels.items():
-        wall, processors, policies = sums[name]
-        out.append(
-            f"{label}: {processors:.1f} minutes of processors in {wall:.0f}, and {policies:.1f} of policies of runs "
-            f"whose own time was not kept (limit on two cores: {limit} minutes)"
-        )
-    return "\n".join(out)
+        took = json.loads(path.read_text("utf-8")).get(WHOLE) if path.exists() else None
+        if took is not None:
+            lines.append((took["processor_seconds"], took["seconds"], name))
+    out = [f"{name:24} {cpu:6.0f} s of processors in {wall:.0f} s" for cpu, wall, name in sorted(lines, reverse=True)]
+    cpu, wall = (sum(line[n] for line in lines) / 60.0 for n in (0, 1))
+    return "\n".join([*out, f"all: {cpu:.1f} minutes of processors in {wall:.0f}"])
 
 
 def results_table(folder: Path) -> str:
-    """The status of all evidence as a Markdown table, under markers; what practitioners ask comes first."""
+    """A line for each suite, under markers; what practitioners ask comes first."""
     rows = status_rows([read_evidence(one).predicate for one in find_evidence(folder)])
     lines = [
-        "| suite | what to conclude | against practitioners | against samplers, the paper's gate |",
+        "| suite | against samplers, the paper's gate | against practitioners | what to conclude |",
         "|---|---|---|---|",
     ]
     for r in sorted(rows, key=lambda r: r["value"] == "not asked"):  # stable: otherwise in the order of their class
-        suite = f"[`{r['suite']}`](../evidence/{r['suite']}) {r['endpoint']}"
-        cells = (suite, r["conclusion"], r["value"], f"**{r['class']}**: {r['key']}")
-        lines.append("| " + " | ".join(cells) + " |")
+        name = f"[`{r['suite']}`](../evidence/{r['suite']}) {r['endpoint']}"
+        lines.append(f"| {name} | **{r['class']}** | {r['value'].partition(';')[0]} | {r['conclusion']} |")
     held = {r["suite"] for r in rows}
     lines += [f"| `{name}` | not run | not run | not run |" for name in suite_names(mini=False) if name not in held]
     return "\n".join([BEGIN, *lines, END])
@@ -113,79 +95,81 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", help="default: all full suites")
     parser.add_argument("--data-dir", type=Path, help="local copies of public data; else UCSEARCH_DATA")
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--underpowered", action="store_true", help="open test splits whatever the power")
     parser.add_argument("--again", action="store_true", help="also what a killed run had finished")
-    parser.add_argument("--table", action="store_true", help="run nothing, only write the table")
-    parser.add_argument("--times", action="store_true", help="run nothing, only say how long the suites took")
-    arguments = parser.parse_args()
-    if arguments.times:
+    for name in ("dry-run", "table", "times"):
+        parser.add_argument(f"--{name}", action="store_true")
+    asked = parser.parse_args()
+    if asked.times:
         print(times(EVIDENCE))
         return
-    names = [] if arguments.table else arguments.suites or in_order()
-    begun = time.perf_counter()
+    names = asked.suites or in_order()
+    options: RunOptions = {"data_dir": asked.data_dir, "threads": asked.threads, "ledger": EVIDENCE / LEDGER}
+    if asked.dry_run:
+        for name in names:
+            print(rehearsed(name, options), flush=True)
+        return
+    if not asked.table:
+        run(names, options, asked.again)
+    ALL.write_text(with_table(ALL.read_text("utf-8"), results_table(EVIDENCE)), "utf-8")
+    if (EVIDENCE / "stressors" / "manifest.json").exists():
+        tables = read_evidence(EVIDENCE / "stressors").predicate["tables"]
+        STRESSES.write_text(stress_figure(next(t for t in tables if t["name"] == "stresses")), "utf-8")
+    if not asked.table:
+        write_reports(EVIDENCE)
+        print(times(EVIDENCE))
+
+
+def rehearsed(name: str, options: RunOptions) -> str:
+    """What validation chooses with today's code, and whether the committed selection has the same bytes: then the run
+    is a repeat of its look, else another look."""
+    if load_suite(name).settings.plan().series.keys() <= {"design"}:
+        return f"{name}: holds nothing out"
+    selection, opens = rehearse(name, ROOT / "build" / "rehearsal", **options)
+    held = EVIDENCE / name / "selection.json"
+    made = (ROOT / "build" / "rehearsal" / name / "selection.json").read_bytes()
+    word = "never run" if not held.exists() else "as committed" if held.read_bytes() == made else "NOT as committed"
+    return f"{name}: {selection['candidate']}, the test {'opens' if opens else 'stays closed'}; selection {word}"
+
+
+def run(names: list[str], options: RunOptions, again: bool) -> None:
     work = ROOT / "build" / "evidence"
     finished = work / "finished.json"
-    done: dict[str, str] = {} if arguments.again or not finished.exists() else json.loads(finished.read_text("utf-8"))
+    done: dict[str, str] = {} if again or not finished.exists() else json.loads(finished.read_text("utf-8"))
     code = code_sha256()
     for n, name in enumerate(names):
-        started = time.perf_counter()
-        place = EVIDENCE / name
+        started, place = time.perf_counter(), EVIDENCE / name
         mark = hashlib.sha256(f"{code} {load_suite(name).text}".encode()).hexdigest()
         if done.get(name) == mark and (place / "manifest.json").exists():
             print(f"{name}: finished before with this code", flush=True)
             continue
 
-        def progress(label: str, done: int, total: int, name: str = name, n: int = n) -> None:
+        def progress(label: str, count: int, total: int, name: str = name, n: int = n) -> None:
             if sys.stdout.isatty():
-                print(f"[{n + 1}/{len(names)}] {name}: {label} {done}/{total}", end="\x1b[K\r", flush=True)
+                print(f"[{n + 1}/{len(names)}] {name}: {label} {count}/{total}", end="\x1b[K\r", flush=True)
 
-        def say(text: str, name: str = name) -> None:
-            print(f"{name}: {text}", flush=True)
-
-        found = evaluate(
-            name, work, data_dir=arguments.data_dir, threads=arguments.threads, progress=progress, ledger=LEDGER_FILE,
-            underpowered=arguments.underpowered or _was_underpowered(place), say=say,
-        )  # fmt: skip
-        verdict = verify_evidence(found.folder, ledger=LEDGER_FILE)
-        if not verdict.ok:
-            raise SystemExit(f"{name}: the evidence does not verify: {verdict.problems or verdict.malformed}")
+        own: Any = {**options, "progress": progress, "say": print, "underpowered": was_underpowered(place)}
+        found = evaluate(name, work, **own)
         same = ""
         if (place / "manifest.json").exists():
-            same = ", as committed" if _digest(place) == _digest(found.folder) else ", NOT as committed"
+            same = ", as committed" if digest(place) == digest(found.folder) else ", NOT as committed"
             shutil.rmtree(place)
         EVIDENCE.mkdir(exist_ok=True)
         shutil.move(str(found.folder), place)
-        write_reports(place)  # here, beside the ledger
-        clear = "\x1b[K" if sys.stdout.isatty() else ""
-        print(f"{name}: {found.verdict['class']}, {time.perf_counter() - started:.0f} s{same}{clear}", flush=True)
+        print(f"{name}: {found.verdict['class']}, {time.perf_counter() - started:.0f} s{same}\x1b[K", flush=True)
         done[name] = mark
         finished.write_text(json.dumps(done), "utf-8")
     if names == in_order():
         finished.unlink(missing_ok=True)  # the next run of all suites is a new one
-    ALL.write_text(with_table(ALL.read_text("utf-8"), results_table(EVIDENCE)), "utf-8")
-    write_map()
-    if names:
-        write_reports(EVIDENCE)
-        print(f"{len(names)} suites in {(time.perf_counter() - begun) / 60.0:.1f} minutes")
-        print(times(EVIDENCE))
 
 
-def write_map() -> None:
-    """The picture that documents show: what stresses cost."""
-    folder = EVIDENCE / "stressors"
-    if (folder / "manifest.json").exists():
-        tables = read_evidence(folder).predicate["tables"]
-        STRESSES.write_text(stress_figure(next(t for t in tables if t["name"] == "stresses")), "utf-8")
-
-
-def _was_underpowered(folder: Path) -> bool:
+def was_underpowered(folder: Path) -> bool:
     """Whether the committed evidence was opened so; the same selection again is no new look."""
     path = folder / "selection.json"
     record = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    return any((record.get(part) or {}).get("underpowered", False) for part in ("value", "power"))
+    return bool((record.get("value") or {}).get("underpowered", False))
 
 
-def _digest(folder: Path) -> str:
+def digest(folder: Path) -> str:
     return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
 
 

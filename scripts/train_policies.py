@@ -1,6 +1,7 @@
 """Train the learned policies that come with the package; run once, in .venv-torch (see `make test-torch`).
 
     python scripts/train_policies.py lost-sales                              # PPO, one network per instance
+    python scripts/train_policies.py tables                                  # their orders, as the suite reads them
     python scripts/train_policies.py exposure --data-dir data                # DQN and PPO for DelayedExposure, on ETT
     python scripts/train_policies.py exposure --data fit.npz --name mine     # the same on series of your own
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +26,14 @@ import numpy as np
 import torch
 from rich.progress import Progress
 
+from ucsearch.lab.learned import load_lost_sales
 from ucsearch.lab.learned.lost_sales import NAME, train_lost_sales
+from ucsearch.lab.suites.kinds.lost_sales.chain import chain_space
+from ucsearch.lab.suites.suite import load_suite
 from ucsearch.replay.classics.instances import zipkin_instances
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "ucsearch" / "lab" / "learned" / "policies"
+TABLES = FOLDER.parents[1] / "suites" / "policies" / "lost-sales-ppo.npz"
 ETT = {"ETTh1": 24, "ETTh2": 24, "ETTm1": 96, "ETTm2": 96}  # file: season
 FIT, STRETCH, HORIZON = 0.6, 1_000, 6  # share of a column, values of it that are played, steps of a forecast
 # Of the geometric instances those with a published optimum.
@@ -36,7 +42,7 @@ INSTANCES = [i for i in zipkin_instances() if i.family == "poisson" or i.publish
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("lost-sales", "exposure"))
+    parser.add_argument("what", choices=("lost-sales", "tables", "exposure"))
     parser.add_argument("--steps", type=int, default=1_000_000, help="environment steps per policy")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--again", action="store_true", help="train policies anew that are there already")
@@ -45,6 +51,9 @@ def main() -> None:
     parser.add_argument("--name", default="exposure", help="exposure: policies are NAME-dqn and NAME-ppo")
     parser.add_argument("--task", default="{}", help="exposure: settings of DelayedExposure, JSON")
     arguments = parser.parse_args()
+    if arguments.what == "tables":
+        write_tables()
+        return
     torch.set_num_threads(1)  # sums in one order: the same seed gives the same weights
     FOLDER.mkdir(exist_ok=True)
     jobs = lost_sales_jobs(arguments) if arguments.what == "lost-sales" else exposure_jobs(arguments)
@@ -57,6 +66,16 @@ def main() -> None:
             digest = policy.save(FOLDER / f"{name}.npz")
             bar.remove_task(row)
             bar.console.print(f"{name}  {digest[:12]}  {'; '.join(policy.evidence.notes)}", highlight=False)
+
+
+def write_tables() -> None:
+    """One whole number per state of Morton's space and instance: the suite needs neither torch nor a network."""
+    tables = {}
+    for name in load_suite("lost-sales").settings.instances:
+        policy = load_lost_sales(name)
+        tables[name] = policy.orders(chain_space(policy.model).states).astype(np.int16)
+    np.savez_compressed(TABLES, **tables)
+    print(f"{TABLES.name}: {TABLES.stat().st_size:,} bytes, sha256 {hashlib.sha256(TABLES.read_bytes()).hexdigest()}")
 
 
 def lost_sales_jobs(arguments: Any) -> dict[str, Callable[[Any], Any]]:
