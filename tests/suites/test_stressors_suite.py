@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from studies.stress_figure import stress_figure
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.kinds.stressors.world import CLEAN, Stress, StressedWorld, recorded, shifted, watched
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import evaluate
-from ucsearch.lab.suites.stress_figure import stress_figure
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.replay.panel import Stretch
 
