@@ -183,7 +183,7 @@ def test_a_page_of_data_that_cannot_be_read_is_not_written(tmp_path: Path, capsy
     with pytest.raises(SystemExit) as stopped:
         app(args=["backtest", "-c", str(tmp_path / "s.toml")], prog_name="ucsearch")
     assert stopped.value.code == 2
-    assert "cannot be read" in capsys.readouterr().err
+    assert "files.sales: saw no file" in capsys.readouterr().err
     assert not (tmp_path / "pages" / "backtest.html").exists()
 
 

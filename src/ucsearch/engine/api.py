@@ -103,7 +103,8 @@ def search(
             hint="Use search_panel, or pass fields= for (members, horizon, fields) arrays.",
         )  # fmt: skip
     if engine == "cuda":
-        raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'", hint="A GPU is for panels.")
+        hint = "A GPU is for panels: search_panel takes 'cuda'."
+        raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'", hint=hint)
     problem = _prepared(task, [state], trace, policy, params, actions)
     outputs, used, faults = _searched(problem, Work(engine, 1, keep_paths=True))
     said = faults[0].detail if faults else ""
