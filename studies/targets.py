@@ -3,7 +3,7 @@
 Every item has every target in turn. Items of development are those that somebody has looked at.
 
     python -m studies.targets --seed 1                 # of development
-    python -m studies.targets --seed 3726 --fresh      # that nobody has looked at
+    python -m studies.targets --seed 3737 --fresh      # that nobody had looked at
 """
 
 from __future__ import annotations

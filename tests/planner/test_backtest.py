@@ -364,15 +364,3 @@ def test_a_kept_part_that_is_broken_is_made_again(tmp_path: Path) -> None:
     assert Kept(tmp_path, "job", {"a": 2}).part("x", lambda: {"v": np.zeros(1)})["v"].tolist() == [0.0]
     (kept.folder / "x.npz").write_bytes(b"PK\x03\x04 torn")
     assert kept.part("x", lambda: {"v": np.full(1, 3.0)})["v"].tolist() == [3.0]
-
-
-def test_a_service_level_instead_of_a_shortage_cost(tmp_path: Path) -> None:
-    levels = {}
-    for target in (0.6, 0.9):
-        result = run_backtest(make_settings(), write_sales(tmp_path), service_level=target)
-        assert f"service level {100 * target:g} %: the policy reaches" in result.text()
-        levels[target] = result.figures("policy")
-    assert levels[0.6]["average_stock"] < levels[0.9]["average_stock"]
-    for bad in (0.0, 1.0, math.nan):
-        with pytest.raises(InputError, match=r"backtest\.service_level"):
-            run_backtest(make_settings(), write_sales(tmp_path), service_level=bad)

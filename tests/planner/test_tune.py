@@ -86,11 +86,6 @@ def test_a_history_that_is_too_short(tmp_path: Path) -> None:
         run_tune(load_settings(settings_file(tmp_path)), write_sales(tmp_path), earlier=50)
 
 
-def test_a_service_level_sets_the_shortage_cost(tmp_path: Path) -> None:
-    result = run_tune(load_settings(settings_file(tmp_path)), write_sales(tmp_path), tries=2, service_level=0.8)
-    assert tomllib.loads(result.text)["task"]["shortage"] != 9.0
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -262,11 +262,6 @@ class OnSeries(ABC):
         action that the rules allow. None: a search through the task's own actions finds it."""
         return None
 
-    def charged(self, p: Any, times: float) -> tuple[Any, Any] | None:
-        """Record and params whose cost of a unit short is so many `times` the cost of a unit kept; None where the task
-        has no such costs."""
-        return None
-
     def candidates(self, settings: Any) -> list[tuple[str, Changes]]:
         """Ways to plan that are tried when the `settings` are tuned: a label, and what it changes."""
         modes = (("members", 0.0), ("mean", 0.0), ("members", 0.25), ("mean", 0.5), ("members", 0.5))

@@ -1,7 +1,7 @@
 """Replays of a history under the settings: backtest and tune, for every task.
 
 `[backtest]` in the settings says how many periods are counted (`periods`), decided before them (`warmup`) and used to
-tune rules (`earlier`), and whether a `service_level` takes the place of the shortage cost.
+tune rules (`earlier`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ def run_backtest(
     done. Raises InputError, DataError where settings or files cannot be used."""
     from ucsearch.planner.backtest.job import run_backtest as run
 
-    test = settings.backtest
-    return run(
-        settings, data, states=states, progress=progress, keep=keep, earlier=test.earlier,
-        service_level=test.service_level,
-    )  # fmt: skip
+    return run(settings, data, states=states, progress=progress, keep=keep, earlier=settings.backtest.earlier)
 
 
 def run_tune(
@@ -45,8 +41,7 @@ def run_tune(
 
     test = settings.backtest
     return run(
-        settings, data, states=states, progress=progress, earlier=test.earlier, tries=test.tries,
-        service_level=test.service_level, keep=keep,
+        settings, data, states=states, progress=progress, earlier=test.earlier, tries=test.tries, keep=keep,
     )  # fmt: skip
 
 

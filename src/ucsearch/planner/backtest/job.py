@@ -20,7 +20,7 @@ from ucsearch.errors import InputError
 from ucsearch.planner.backtest.replay import PROVED, History, Replay, read_histories
 from ucsearch.planner.backtest.result import GIVEN, GREEDY, HINDSIGHT, POLICY, TUNED, BacktestResult, Track
 from ucsearch.planner.backtest.resume import Arrays, Kept, Parts, Progress, file_hash
-from ucsearch.planner.backtest.rules import rule_effort, tune_rules, with_service_level
+from ucsearch.planner.backtest.rules import rule_effort, tune_rules
 from ucsearch.planner.files.sales import Data, read_sales
 from ucsearch.planner.history import needed_periods, with_season
 from ucsearch.planner.settings import Settings
@@ -37,7 +37,7 @@ _WIDENED = 1.3  # times as many settings of a rule are tried as its grid has, ab
 
 def run_backtest(
     settings: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
-    earlier: int | None = None, service_level: float | None = None, keep: Path | None = None,
+    earlier: int | None = None, keep: Path | None = None,
     given: Settings | None = None,
 ) -> BacktestResult:  # fmt: skip
     """Replay the last `backtest.periods` of a history for the policy, every rule and hindsight.
@@ -48,7 +48,6 @@ def run_backtest(
         states: a file of parameters by series; where the task has no opening of its own, of states too.
         progress: called with what is done and what there is to do.
         earlier: periods before the counted ones that rules are tuned on: as many as those by default; 0: not tuned.
-        service_level: takes the place of the shortage cost: the one that reaches it on the earlier periods.
         keep: a folder in which finished parts are kept until the run is done.
         given: settings to show beside, which also say what is left is worth.
 
@@ -64,7 +63,7 @@ def run_backtest(
     histories, problems = read_histories(settings, data, states)
     follows = {
         "settings": repr(settings), "given": repr(given), "data": file_hash(data.file), "states": file_hash(states),
-        "earlier": before, "service_level": service_level,
+        "earlier": before,
     }  # fmt: skip
     parts = Parts(Kept(keep, "backtest", follows), progress)
     long = [h for h in histories if len(h.y) >= needed_periods(settings) + before] if before else []
@@ -77,11 +76,6 @@ def run_backtest(
     rules = rules_of(settings, histories)
     window = settings.backtest.periods + settings.backtest.warmup
     parts.expect(effort_of_report(rules, settings, len(histories), len(long), before, beside=given is not None))
-    if service_level is not None:
-        histories, _, note = with_service_level(parts, settings, histories, long, before, service_level)
-        by_name = {history.series: history for history in histories}
-        long = [by_name[history.series] for history in long]
-        notes.append(note)
     others = {} if given is None else {h.series: h for h in read_histories(given, data, states)[0]}
     judge = None
     if given is not None and settings.task.left_counts == "daily":

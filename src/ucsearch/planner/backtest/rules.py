@@ -1,4 +1,4 @@
-"""Rules tuned on the periods before the counted ones, and the shortage cost that a service level stands for there."""
+"""Rules tuned on the periods before the counted ones."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.planner.backtest.replay import PLANNED, PROVED, RULE, History, Replay
+from ucsearch.planner.backtest.replay import PLANNED, RULE, History, Replay
 from ucsearch.planner.backtest.result import TUNED
 from ucsearch.planner.backtest.resume import Arrays, Parts
 from ucsearch.planner.settings import Settings
 from ucsearch.replay.roster import Entry
 from ucsearch.replay.tune import ROUNDS, Chosen, Grid, choose, pooled_best
 
-__all__ = ["earlier_part", "rule_effort", "tune_rules", "with_service_level"]
+__all__ = ["earlier_part", "rule_effort", "tune_rules"]
 
 Floats = NDArray[np.float64]
 Knobs = dict[str, Any]
-_SERVICE_SERIES = 64  # that a service level is looked for on
-_SERVICE_TRIES = 10
-_WIDEST = math.log(64.0)  # how far from the critical ratio's odds a shortage cost is looked for
 
 
 def tune_rules(
@@ -133,64 +130,3 @@ def earlier_part(settings: Settings, histories: Sequence[History], earlier: int)
     test = settings.backtest
     before = replace(settings, backtest=test.model_copy(update={"periods": earlier}))
     return before, [history.until(test.periods, earlier + test.warmup) for history in histories]
-
-
-# -------------------------------------------------------------------- a service level instead of a shortage cost
-
-
-def with_service_level(
-    parts: Parts, settings: Settings, histories: Sequence[History], long: Sequence[History], earlier: int, target: float
-) -> tuple[list[History], float, str]:
-    """The histories with the shortage cost that brings the policy to the service level (share of periods in which all
-    demand is served) on the earlier part, as a multiple of the holding cost, by bisection; and a sentence about it."""
-    field = "backtest.service_level"
-    if settings.task.charged(histories[0].case.params, 1.0) is None:
-        raise InputError(field, target, "nothing for this task: it has no shortage cost that stands for a level")
-    if not 0.0 < target < 1.0:
-        raise InputError(field, target, "a share between 0 and 1, such as 0.95")
-    if not earlier or not long:
-        raise InputError(field, target, "some periods before the counted ones to look for it")
-    if not all(history.case.params.holding > 0.0 for history in histories):
-        raise InputError("task.holding", 0.0, "more than 0: a shortage cost is looked for as a multiple of it")
-    places = sorted({round(x) for x in np.linspace(0, len(long) - 1, min(len(long), _SERVICE_SERIES))})
-    before, past = earlier_part(settings, [long[i] for i in places], earlier)
-    length = earlier + settings.backtest.warmup
-    parts.expect(len(past) * length * _SERVICE_TRIES * PROVED)
-    middle = math.log(target / (1.0 - target))  # where the critical ratio is the target
-
-    def reached(step: int, log: float) -> float:
-        def work(part: list[History]) -> Arrays:
-            replay = Replay([_charged(history, math.exp(log)) for history in part], before, parts.tick)
-            return {"level": replay.track(replay.walk(replay.policy()))["in_full"].mean(axis=1)}
-
-        return float(parts.by_part(f"service-{step}", past, work, length * PROVED)["level"].mean())
-
-    low, high = middle - _WIDEST, middle + _WIDEST
-    at, best, level = middle, high, math.nan
-    for step in range(_SERVICE_TRIES):
-        seen = reached(step, at)
-        if seen >= target:
-            high, best, level = at, at, seen
-        else:
-            low = at
-        at = 0.5 * (low + high)
-    if math.isnan(level):
-        raise InputError(
-            field, target, "a level that the policy reaches on the earlier part",
-            hint=f"At {math.exp(high):.0f} times the holding cost it is still below; order sizes or lead times bind.",
-        )  # fmt: skip
-    times = float(f"{math.exp(best):.4g}")
-    text = (
-        f"service level {100.0 * target:g} %: the policy reaches {100.0 * level:.1f} % on the {earlier} periods before "
-        f"at a shortage cost of {times:g} times the holding cost; everybody is charged that"
-    )
-    return [_charged(history, times) for history in histories], times, text
-
-
-def _charged(history: History, times: float) -> History:
-    """With another shortage cost."""
-    case = history.case
-    charged = case.config.charged(case.params, times)
-    if charged is None:
-        raise InputError("backtest.service_level", times, "a task with a shortage cost")
-    return replace(history, case=case._replace(config=charged[0], params=charged[1]))

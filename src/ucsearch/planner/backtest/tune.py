@@ -28,7 +28,7 @@ from ucsearch.planner.backtest.job import check_earlier, effort_of_report, rules
 from ucsearch.planner.backtest.replay import PROVED, History, Replay, read_histories
 from ucsearch.planner.backtest.result import GIVEN, POLICY, BacktestResult
 from ucsearch.planner.backtest.resume import Arrays, Kept, Parts, Progress, file_hash
-from ucsearch.planner.backtest.rules import earlier_part, with_service_level
+from ucsearch.planner.backtest.rules import earlier_part
 from ucsearch.planner.backtest.targets import tune_targets
 from ucsearch.planner.files.penalties import write_penalties
 from ucsearch.planner.files.sales import Data, read_sales
@@ -147,7 +147,7 @@ class TuneResult:
 
 def run_tune(
     given: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
-    earlier: int | None = None, tries: int = TRIES, service_level: float | None = None, keep: Path | None = None,
+    earlier: int | None = None, tries: int = TRIES, keep: Path | None = None,
 ) -> TuneResult:  # fmt: skip
     """Tune the settings on the `earlier` periods before the counted ones (as many, if not given).
 
@@ -167,7 +167,7 @@ def run_tune(
         # Every candidate knows the same one, and so does the file that is written.
         text = edited(text, {"backtest": {"season": with_season(given, data).season}})
         given = parse_settings(text.encode(), given.file)
-    follows = {**inputs, "earlier": before, "tries": tries, "service_level": service_level}
+    follows = {**inputs, "earlier": before, "tries": tries}
     parts = Parts(Kept(keep, "tune", follows), progress)
     told: list[str] = []
     if getattr(given.task, "target", None) is not None:
@@ -181,10 +181,6 @@ def run_tune(
             raise InputError("files.targets", "nothing", "a file to write penalties to")
         write_penalties(path, penalties)
     job = _Tuning(text, given, data, states, before, parts)
-    if service_level is not None:
-        _, times, _ = with_service_level(job.parts, given, job.histories, job.histories, before, service_level)
-        job.shortage(times)
-        text = job.text
     job.expect(tries, before)
     first = [(AS_GIVEN, {}), *job.given.task.candidates(job.given)][: math.ceil(tries / 2)]
     drawn = job.drawn(_DRAWN)
@@ -266,20 +262,6 @@ class _Tuning:
             some = {trucks[i] for i in {round(x) for x in ends}}
             return [history for history in self.histories if history.place.truck in some]
         return [self.histories[i] for i in sorted({round(x) for x in np.linspace(0, count - 1, min(count, most))})]
-
-    def shortage(self, times: float) -> None:
-        """Settings with the shortage cost that a service level asks for."""
-        own = self.given.task
-        if any((h.case.params.holding, h.case.params.shortage) != (own.holding, own.shortage) for h in self.histories):
-            raise InputError(
-                "backtest.service_level", "holding or shortage costs by series", "one of each, in the settings",
-                hint="Leave those columns out of the states file.",
-            )  # fmt: skip
-        cost = float(f"{times * own.holding:.6g}")
-        self.text = edited(self.text, {"task": {"shortage": cost}})
-        self.given = parse_settings(self.text.encode(), self.given.file)
-        histories = read_histories(self.given, self.data, self.states)[0]
-        self.histories = [history for history in histories if history.series in self.names]
 
     def expect(self, tries: int, before: int) -> None:
         """What the tries take, and the report after them."""

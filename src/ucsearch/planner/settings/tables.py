@@ -225,9 +225,6 @@ class Backtest(Table):
     earlier: int | None = Field(
         default=None, ge=0, description="periods before them that rules are tuned on; 0: none; left out: as many again"
     )
-    service_level: float | None = Field(
-        default=None, description="share of periods without a shortage to reach, instead of task.shortage"
-    )
     tries: int = Field(default=12, ge=2, le=12, description="settings of the policy that tune tries")
     origins: int | None = Field(default=None, ge=1, description="past forecasts of a series that calibrate looks at")
     cluster: str = Field(

@@ -536,11 +536,6 @@ class LeadTimeInventory(Switches):
             return "the programme knows no calendar, shelf life, penalty for missed demand or second supplier"
         return foreseen(self.task(), p, outcomes, starts, free=free, sizes=self.order_sizes)
 
-    def charged(self, p: Any, times: float) -> tuple[Any, Any]:
-        """With another shortage cost, as a multiple of the holding cost."""
-        cost = times * p.holding
-        return dataclasses.replace(self, shortage=cost), p._replace(shortage=cost)
-
     def candidates(self, settings: Any) -> list[tuple[str, Changes]]:
         """Closed loop, fixed plans over the members and on the mean."""
         return ways_to_plan(settings)
