@@ -1,4 +1,4 @@
-"""Run every full suite, put its evidence into evidence/, and write the table of docs/all-results.md from it.
+"""Run every full suite, put its evidence into evidence/, and write the table of docs/results.md from it.
 
     python scripts/evidence.py                      # all suites (make evidence)
     python scripts/evidence.py synthetic scaling    # some
@@ -37,7 +37,7 @@ from ucsearch.lab.suites.run import WHOLE, evaluate, rehearse  # noqa: E402
 from ucsearch.lab.suites.suite import load_suite, suite_names  # noqa: E402
 
 EVIDENCE = ROOT / "evidence"
-ALL = ROOT / "docs" / "all-results.md"
+ALL = ROOT / "docs" / "results.md"
 STRESSES = ROOT / "docs" / "pictures" / "stressors.svg"
 BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of results -->"
 AFTER = (

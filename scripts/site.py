@@ -1,7 +1,8 @@
 """The documents as a site: `make docs` stages them with generated reference pages, builds strictly, checks every link.
 
-Staged are docs/, and the project's own pages (contributing, security, changes) under names of the site. The Python
-reference lists every public name with its docstring; the command line reference is read off the commands themselves.
+Staged are docs/, and the project's own pages (contributing, security, changes) under names of the site. Three pages are
+generated: the Python reference from the docstrings of every public name, the options from the commands, the settings
+from the schema of the settings file.
 Links from the documents to files outside docs/ become links to those pages, or plain text where there is none.
 """
 
@@ -85,9 +86,11 @@ def stage() -> None:
         rows = [f"- [{_title(p)}]({p.name})" for p in listed]
         text = f"# {title}\n\n" + "\n".join(rows) + "\n"
         (STAGE / "reference" / folder / "index.md").write_text(text, encoding="utf-8")
+    (STAGE / "reference" / "python").mkdir()
     for name, text in _python().items():
-        (STAGE / "reference" / name).write_text(text, encoding="utf-8")
+        (STAGE / "reference" / "python" / name).write_text(text, encoding="utf-8")
     (STAGE / "reference" / "options.md").write_text(commands(), encoding="utf-8")
+    (STAGE / "reference" / "settings.md").write_text(settings(), encoding="utf-8")
     for path in STAGE.rglob("*.md"):
         path.write_text(_links(path, path.read_text(encoding="utf-8")), encoding="utf-8")
 
@@ -116,8 +119,8 @@ def _python() -> dict[str, str]:
         for name in names:
             found = getattr(ucsearch, name)
             shown[found] = f"uc.{name}"
-            lines += [f"::: {found.__module__}.{name}", "", *_tables(found)]
-    pages = {"index.md": lines}
+            lines += _entry(found)
+    pages = {"ucsearch.md": lines}
     for title, module in MODULES.items():
         lines = [
             f"# {title}",
@@ -136,7 +139,7 @@ def _python() -> dict[str, str]:
                 lines += [f"`{module}.{name}` is `{shown[found]}`.", ""]
                 continue
             shown[found] = f"{module}.{name}"
-            lines += [f"::: {found.__module__}.{found.__name__}", "", *_tables(found)]
+            lines += _entry(found)
     return {name: "\n".join(text) for name, text in pages.items()}
 
 
@@ -148,10 +151,21 @@ def _listed(module: str) -> Iterator[tuple[str, Any]]:
         yield name, getattr(own, name)
 
 
-def _tables(found: Any) -> list[str]:
-    """A record's fields: their meaning and unit stand beside them in the source; parameters are in the docstring."""
+def _entry(found: Any) -> list[str]:
+    """What it is, its fields, then properties and methods. Meaning and unit of a field stand beside it in the source."""
+    name = f"{found.__module__}.{found.__name__}"
     rows = _fields(found) if inspect.isclass(found) else []
-    return ["| field | type | default | meaning |", "|---|---|---|---|", *rows, ""] if rows else []
+    if not rows:
+        return [f"::: {name}", ""]
+    lines = [f"::: {name}", "    options:", "      members: false", ""]
+    lines += ["| field | type | default | meaning |", "|---|---|---|---|", *rows, ""]
+    kinds = (property, classmethod, staticmethod)
+    for key, member in vars(found).items():
+        if key.startswith("_") or not (inspect.isfunction(member) or isinstance(member, kinds)):
+            continue
+        if inspect.getdoc(getattr(found, key)):
+            lines += [f"::: {name}.{key}", "    options:", "      heading_level: 4", ""]
+    return lines
 
 
 def _fields(found: type[Any]) -> list[str]:
@@ -215,6 +229,110 @@ def _describe(command: object, path: list[str], lines: list[str]) -> None:
         rows.append(f"| {name} | {text} | {'required' if p.required else default} |")
     if rows:
         lines += ["| option | meaning | default |", "|---|---|---|", *rows, ""]
+
+
+# What each table of a settings file is for; the keys and their meanings come from the schema.
+TABLES = {
+    "files": "Where your files are, relative to the settings file.",
+    "columns": "What your files call things, and how they write numbers and dates.",
+    "task": "The problem. `name` says which one; the other keys are its parameters.",
+    "actions": "Order sizes that fit each series.",
+    "policy": "How to search. `name` says which search.",
+    "proof": "How much effort a proof may take.",
+    "gate": "Conditions for release.",
+    "calibration": "Measured faults of your forecaster, for the gate.",
+    "forecast": "How forecasts are read and prepared.",
+    "forecaster": "The built-in forecaster of `forecast`, `calibrate`, `backtest` and `tune`.",
+    "backtest": "What is replayed.",
+    "orders": "How `ucsearch orders` writes its files.",
+    "run": "How the work is done. No decision depends on these keys.",
+    "log": "What the log keeps of a large run.",
+    "shared": "Limits that many series share. Each key of `[shared]` names a limit, with these keys:",
+    "supplier": "Two suppliers in place of one: two tables `[[supplier]]` with these keys.",
+}
+
+
+def settings() -> str:
+    """Every key of the settings file, from the schema that checks it."""
+    from ucsearch.planner.settings import json_schema
+
+    schema = json_schema()
+    parts = schema["$defs"]
+    top = {key: value for key, value in schema["properties"].items() if not _records(value, parts)}
+    lines = [
+        "# Settings reference",
+        "",
+        "Every key of the settings file (`ucsearch.toml`), generated from the schema that checks it. "
+        "[Plan from files](../how-to/plan-from-files.md#settings) explains the common ones; "
+        "`ucsearch tasks --schema` prints the JSON Schema.",
+        "",
+        "## At the top",
+        "",
+        *_keys(top, parts, ()),
+    ]
+    for table, text in TABLES.items():
+        records = _records(schema["properties"][table], parts)
+        lines += ["", f"## [{table}]", "", text, ""]
+        for record in records:
+            name = record["properties"].get("name", {}).get("const")
+            if name:
+                lines += [f"### {table}: {name}", "", record.get("description", ""), ""]
+            lines += _keys(record["properties"], parts, record.get("required", ()))
+            lines += [""]
+    return "\n".join(lines)
+
+
+def _records(value: dict[str, Any], parts: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tables that a key may hold; none for a plain value."""
+    if "$ref" in value:
+        found = parts[value["$ref"].rpartition("/")[2]]
+        return [found] if "properties" in found else []
+    inner = [*value.get("oneOf", ()), *value.get("anyOf", ()), *value.get("allOf", ())]
+    for key in ("items", "additionalProperties"):
+        if isinstance(value.get(key), dict):
+            inner.append(value[key])
+    return [record for part in inner for record in _records(part, parts)]
+
+
+def _keys(properties: dict[str, Any], parts: dict[str, Any], required: Any) -> list[str]:
+    rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
+    for key, value in properties.items():
+        if key == "name" and "const" in value:
+            continue
+        default = value.get("default")
+        shown = "required" if key in required else "" if default is None else f"`{_toml(default)}`"
+        meaning = re.sub(r"\s+", " ", value.get("description") or "").replace("|", "\\|")
+        rows.append(f"| `{key}` | {_kind(value, parts)} | {shown} | {meaning} |")
+    return rows
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _kind(value: dict[str, Any], parts: dict[str, Any]) -> str:
+    """What a value may be, in the words of TOML."""
+    if "$ref" in value:
+        found = parts[value["$ref"].rpartition("/")[2]]
+        return "table" if "properties" in found else _kind(found, parts)
+    if "const" in value or "enum" in value:
+        return ", ".join(f"`{_toml(v)}`" for v in value.get("enum", [value.get("const")]))
+    inner = [part for part in (*value.get("anyOf", ()), *value.get("oneOf", ())) if part.get("type") != "null"]
+    if inner:
+        return " or ".join(dict.fromkeys(_kind(part, parts) for part in inner))
+    words = {"integer": "integer", "number": "number", "string": "string", "boolean": "true or false"}
+    kind = value.get("type")
+    if kind == "array":
+        items = value.get("items") or next(iter(value.get("prefixItems", ())), {})
+        return f"list of {_kind(items, parts)}" if items else "list"
+    if kind == "object":
+        return "table"
+    least, most = value.get("minimum", value.get("exclusiveMinimum")), value.get("maximum")
+    limits = "" if least is None and most is None else f", {least} to {most}" if None not in (least, most) else ""
+    limits = limits or (f", from {least}" if least is not None else f", up to {most}" if most is not None else "")
+    return words.get(str(kind), "any") + limits
 
 
 def _links(path: Path, text: str) -> str:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(os.environ.get("UCSEARCH_SITE", ROOT / "build" / "site" / "html"))
 CHROMIUM = os.environ.get("UCSEARCH_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-PAGES = ("index.html", "tutorials/planner.html", "reference/index.html", "all-results.html", "when-it-helps.html")
+PAGES = ("index.html", "tutorials/planner.html", "reference/python/ucsearch.html", "reference/settings.html", "results.html", "worth.html")
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),
@@ -86,10 +86,23 @@ def test_search_finds_a_page_and_leads_there(browser: Any, address: str) -> None
     count.wait_for(state="hidden", timeout=15_000)
     page.keyboard.press("Control+A")
     page.keyboard.type("is this record right")
-    found = page.locator("a[href*='auditors.html']", has_text="right").first  # its title, not the link of the sidebar
+    found = page.locator("a[href*='log.html']", has_text="right").first  # its title, not the link of the sidebar
     found.wait_for(timeout=15_000)
     found.click()
-    page.wait_for_url("**/auditors.html*", timeout=15_000)
+    page.wait_for_url("**/log.html*", timeout=15_000)
+    visit.close()
+
+
+@pytest.mark.parametrize("word", ["install", "pandas", "excel", "glossary", "calendar"])
+def test_search_finds_what_people_look_for(browser: Any, address: str, word: str) -> None:
+    visit = Visit(browser, address, viewport=DESKTOP)
+    page = visit.page
+    page.goto(address)
+    page.get_by_role("button", name="Search").first.click()
+    page.keyboard.type(word)
+    count = page.get_by_text(re.compile(r"^\d+ results?$")).first
+    count.wait_for(timeout=15_000)
+    assert int(count.inner_text().split()[0]) >= 1
     visit.close()
 
 

@@ -72,9 +72,9 @@ def test_panels_do_not_lie_upon_each_other() -> None:
 
 def test_alerts_lead_to_the_runbook() -> None:
     text = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
-    places = re.findall(r"runbook: docs/how-to/service-faults\.md#(\S+)", text)
+    places = re.findall(r"runbook: docs/how-to/service-operations\.md#(\S+)", text)
     assert len(places) == len(re.findall(r"- alert:", text)) == 8
-    headings = re.findall(r"^##+ (.*)$", (ROOT / "docs" / "how-to" / "service-faults.md").read_text(), re.M)
+    headings = re.findall(r"^##+ (.*)$", (ROOT / "docs" / "how-to" / "service-operations.md").read_text(), re.M)
     anchors = {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings}
     assert set(places) <= anchors
 
@@ -171,7 +171,6 @@ def test_the_commands_of_units_and_image_are_commands() -> None:
     [
         "how-to/service.md",
         "how-to/service-operations.md",
-        "how-to/service-faults.md",
         "how-to/monitor.md",
         "tutorials/operator.md",
     ],
@@ -217,7 +216,7 @@ def test_the_plans_of_the_image_can_be_loaded() -> None:
 
 
 def test_every_test_that_the_page_of_faults_names_is_there() -> None:
-    page = (ROOT / "docs" / "how-to" / "service-faults.md").read_text().partition("## What it survives")[2]
+    page = (ROOT / "docs" / "how-to" / "service-operations.md").read_text().partition("## What it survives")[2]
     place, names = "", re.findall(r"`(test_\w+\.py)?(?:::(test_\w+))?`", page)
     assert len(names) > 15
     for file, name in names:

@@ -97,6 +97,7 @@ class Reader:
             place = f"{self.name}, block {i + 1}"
             body = self._swapped(block.text)
             if block.slow and not slow:
+                printed = None
                 continue
             if block.title:
                 (self.folder / block.title).write_text(body, encoding="utf-8")

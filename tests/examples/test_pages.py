@@ -13,7 +13,7 @@ from tests.examples.pages import Reader, alike, blocks_of, commands_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-LONGER = ("concepts/reports.md", "how-to/plan-from-files.md", "how-to/shared-budgets.md")  # pages with slow blocks
+LONGER = ("concepts/evaluation.md", "how-to/plan-from-files.md", "how-to/shared-budgets.md")  # pages with slow blocks
 ELSEWHERE = {"how-to/adapters.md"}  # needs the libraries: tests/adapters_real
 # outputs that are compared without slow ones
 COMPARED = {"engineer": 6, "operator": 8, "planner": 9, "researcher": 6, "truck": 6}

@@ -1,4 +1,4 @@
-"""The table of docs/all-results.md comes from the committed evidence, which agrees with its rows."""
+"""The table of docs/results.md comes from the committed evidence, which agrees with its rows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_evidence_is_of_suites_that_there_are_and_the_table_names_those_without(
 
 def test_the_page_shows_the_evidence_and_nothing_else() -> None:
     made = script()
-    text = (ROOT / "docs" / "all-results.md").read_text("utf-8")
+    text = (ROOT / "docs" / "results.md").read_text("utf-8")
     assert made.with_table(text, made.results_table(EVIDENCE)) == text, "run: python scripts/evidence.py --table"
 
 
