@@ -105,18 +105,21 @@ def main() -> None:
             count = given.series or DECIDED
             (folder / "mean.toml").write_text(MEAN)
             write_forecasts(folder / "f0.csv", folder / "s0.csv", 1_200)
-            for name, some, limit in (("mean", count, DECIDE_LIMIT), ("inventory", count // 10, math.inf)):
+            for name, some, limit in (("mean", count, DECIDE_LIMIT), ("ucsearch", count // 10, math.inf)):
                 write_forecasts(folder / "f.csv", folder / "s.csv", some)
                 for run in ("0", ""):  # kernels are compiled once per machine; a day's run finds them on disk
-                    files = ("--forecasts", f"f{run}.csv", "--states", f"s{run}.csv")
-                    out = ("--out", f"{name}{run}.csv", "--log", f"{name}{run}.db")
-                    taken = timed("decide", f"{name}.toml", *files, *out, folder=folder)
+                    files = {
+                        "forecasts": f"f{run}.csv", "states": f"s{run}.csv", "decisions": f"{name}{run}.csv",
+                        "log": f"{name}{run}.db",
+                    }  # fmt: skip
+                    changes = [word for key, file in files.items() for word in ("--set", f"files.{key}={file}")]
+                    taken = timed("decide", "-c", f"{name}.toml", *changes, folder=folder)
                 size = f"{name}, {some:,} x {MEMBERS} members x {STEPS} steps, CSV"
                 good &= told("decide", size, taken, limit)
         if given.only != "decide":
             count = given.series or TUNED
             write_sales(folder / "sales.csv", count, DAYS)
-            taken = timed("tune", "inventory.toml", "--data", "sales.csv", "--out", "tuned.toml", folder=folder)
+            taken = timed("tune", folder=folder)
             good &= told("tune", f"{count} series x {DAYS} days x {TRIES} tries", taken, TUNE_LIMIT)
     if not good:
         raise SystemExit(1)

@@ -112,7 +112,7 @@ def test_a_lead_time_moves_open_orders(folder: Path) -> None:
     [
         ("capcity=3", "Did you mean capacity?"),
         ("cost=3", "Did you mean unit_cost or fixed_cost or stability_cost?"),
-        ("plan_steps=5", "decide again, with another --out and --log"),
+        ("plan_steps=5", "decide again, with other files.decisions and files.log"),
         ("stock=3", "expected one of on_hand, open_orders_1, last, lead_time"),
         ("orders=level", "gives the recorded actions their meaning"),
         ("lead_time=1.5", "a whole number"),

@@ -11,7 +11,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from ucsearch.task import Task
 from ucsearch.tasks.checks import NO_LIMIT, limit, number, planned_actions, whole
 from ucsearch.tasks.words import Words
 from ucsearch.trace import Trace
+
+if TYPE_CHECKING:
+    from ucsearch.tasks.refit import Refit
 
 __all__ = [
     "ALLOWANCE", "Binding", "Changes", "Fit", "Foreseen", "Limit", "OnSeries", "Purchase", "Sent", "StablePlan",
@@ -233,6 +236,13 @@ class OnSeries(ABC):
     def planned_trace(self, trace: Trace, params: Any, policy: Policy, sizes: Any) -> Trace:
         """The forecast as it is planned on."""
         return trace
+
+    def refit(self, trace: Trace, params: Any, round_to: float | None) -> Refit:
+        """How a decision under this record, recorded with that forecast and params, is asked again with other
+        parameters; `round_to` is what quantities are rounded to, if that is known."""
+        from ucsearch.tasks.refit import Refit
+
+        return Refit(self)
 
     # ---------------------------------------------------------------- replays
 

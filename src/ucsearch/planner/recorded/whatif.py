@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ucsearch.decision.decision import Decision
 from ucsearch.decision.view import label_of, score_of
@@ -32,33 +31,14 @@ from ucsearch.scale.segments.reader import SegmentReader
 from ucsearch.task import Task
 from ucsearch.tasks.base import config_of
 from ucsearch.tasks.checks import NO_LIMIT
-from ucsearch.tasks.inventory.offered import fitted_sizes, in_packs, needs_cycles, with_cycles
+from ucsearch.tasks.refit import DECIDE_ANEW, Inputs
 from ucsearch.tasks.registry import named_config
-from ucsearch.trace import Trace
 
-__all__ = [
-    "DECIDE_ANEW",
-    "FOLLOWED",
-    "KEPT",
-    "Fitted",
-    "Sizes",
-    "WhatIf",
-    "followed",
-    "how_fitted",
-    "lengths_of",
-    "other_lead_time",
-    "other_lengths",
-    "parse_changes",
-    "state_names",
-    "state_value",
-    "what_if",
-    "with_value",
-]
+__all__ = ["WhatIf", "parse_changes", "what_if"]
 
 
 _SHAPES = ("orders", "order_sizes", "changes", "doses", "powers")  # they give the recorded actions their meaning
 _SHOWN = 8  # steps of a plan
-_PACKS = ("minimum_order", "case_pack")  # orders offered are rounded to them
 _PROBES: tuple[Any, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 7.0, 0, 1, 2, 3, None)  # to see which params a setting moves
 
 
@@ -81,6 +61,7 @@ class WhatIf:
     notes: tuple[str, ...]
     units: str
     money: str
+    is_comparable: bool = True  # both expected scores stand for the same periods
 
     @property
     def changed(self) -> bool:
@@ -118,7 +99,7 @@ class WhatIf:
             text = f"Instead of {label_of(a) or 'nothing'} ({a.outcome.value}), {label_of(b) or 'nothing'} "
             text += f"would leave ({b.outcome.value})."
         old, new = score_of(a), score_of(b)
-        if old is not None and new is not None and old != new and FOLLOWED not in self.notes:
+        if old is not None and new is not None and old != new and self.is_comparable:
             word, unit = ("better" if new > old else "worse"), f" {self.money}" if self.money else ""
             text += f" The expected score is {figure(abs(new - old))}{unit} {word}."
         if not b.released:
@@ -161,14 +142,15 @@ def what_if(
         asked = asked_again(reader, row, rules)
     config = None if task is not None else _config(record["task"]["object"], asked)
     rounding = None if settings is None else settings.actions.round_to
-    other, told, notes = _changed(asked, config, changes, rounding)
+    anew = _changed(asked, config, changes, rounding)
+    notes = anew.notes
     before = asked.decide()
     if before.outcome.value != record["outcome"]["outcome"]:
         notes.insert(0, f"Note: decided again without changes it is {before.outcome.value}, not as recorded.")
     return WhatIf(
-        record["series"] or row.id[:12], tuple(told), before, other.decide(), tuple(notes),
+        record["series"] or row.id[:12], tuple(anew.changes), before, anew.asked.decide(), tuple(notes),
         settings.units if settings is not None else "units",
-        settings.currency if settings is not None and settings.currency else "",
+        settings.currency if settings is not None and settings.currency else "", anew.is_comparable,
     )  # fmt: skip
 
 
@@ -207,9 +189,16 @@ def _field_of(config: Any, name: str) -> str:
     return next((f for f in fields if all(getattr(p, f) == float(probe) for probe, p in seen.items())), name)
 
 
-def _changed(
-    asked: Asked, config: Any, changes: Mapping[str, str], rounding: float | None
-) -> tuple[Asked, list[Set], list[str]]:
+class _Anew(NamedTuple):
+    """What is asked instead."""
+
+    asked: Asked
+    changes: list[Set]
+    notes: list[str]
+    is_comparable: bool = True  # both expected scores stand for the same periods
+
+
+def _changed(asked: Asked, config: Any, changes: Mapping[str, str], rounding: float | None) -> _Anew:
     params = asked.params
     told: list[Set] = []
     notes: list[str] = []
@@ -235,37 +224,27 @@ def _changed(
             hint = f"Did you mean {' or '.join(close)}?" if close else ""
             raise InputError("--set", name, f"one of {', '.join(ours)}", hint=hint)
     if not parameters:
-        return asked.changed(state=state), told, notes
+        return _Anew(asked.changed(state=state), told, notes)
     if config is None:
         told += [Set(k, figure(fields[k]), figure(v)) for k, v in parameters.items()]
-        return asked.changed(state=state, params=params._replace(**parameters)), told, notes
+        return _Anew(asked.changed(state=state, params=params._replace(**parameters)), told, notes)
     shape = next((k for k in parameters if k in _SHAPES), None)
     if shape is not None:
         raise InputError(
             "--set", shape, "another parameter", hint=f"It gives the recorded actions their meaning. {DECIDE_ANEW}"
         )
-    ordering = config_of(asked.task).places_orders
-    fitted = how_fitted(asked, config, rounding) if ordering else None
-    other = dataclasses.replace(config, **parameters)
-    if fitted is not None and needs_cycles(other, asked.policy):
-        other = with_cycles(other, fitted.lots)
-        fitted = fitted._replace(lots=len(other.order_sizes) - 1)
+    refit = config.refit(asked.trace, params, rounding)
+    other = refit.record(dataclasses.replace(config, **parameters), asked.policy)
     told += [Set(k, _said(getattr(config, k)), _said(getattr(other, k))) for k in parameters]
-    if "lead_time" in parameters and ordering:
-        state, more = other_lead_time(state, int(config.lead_time), int(other.lead_time))
-        notes += more
-        steps = asked.trace.horizon if other.task().continuations else asked.policy.depth
-        if other.lead_time >= steps:
-            notes.append(f"An order arrives after the {steps} planned steps, so no plan sees a use for it.")
     task = other.task()
     if task.state is not asked.task.state:
         raise InputError(
             "--set", ", ".join(parameters), "parameters that leave the state's fields as they are",
             hint="A previous plan to keep cannot be added to, or taken from, a recorded decision.",
         )  # fmt: skip
-    if not ordering and (lengths := dict(lengths_of(other).items() - lengths_of(config).items())):
-        state, more = other_lengths(state, lengths, ", ".join(parameters))
-        notes += more
+    steps = asked.trace.horizon if task.continuations else asked.policy.depth
+    state, more = refit.state(state, other, ", ".join(parameters), steps)
+    notes += more
     moved = {name: _moved(config, other, name) for name in parameters}
     regridded = _regridded(asked, config, other)
     for name, found in moved.items():
@@ -277,36 +256,25 @@ def _changed(
             )
             raise InputError("--set", name, "a parameter that a recorded decision depends on", hint=hint)
     changed = params._replace(**{field: value for found in moved.values() for field, value in found.items()})
-    if _is_followed(other) and not _is_followed(config):
-        changed = other.params()._replace(**changed._asdict())
+    if (more_fields := other.params())._fields != changed._fields:  # what the other way of planning knows besides
+        changed = more_fields._replace(**changed._asdict())
     changed = changed._replace(**_from_forecast(config, other, asked, params, changed))
     if regridded:
         changed = changed._replace(grid=other.params().grid)
         told = [one._replace(before="as recorded") if one.before == "none" else one for one in told]
         notes.append("What may be chosen is another list now; the rest is as recorded.")
-        return asked.changed(task=task, state=state, params=changed, actions=np.array(task.actions)), told, notes
-    if fitted is None and len(asked.actions) != len(task.actions):
+        anew = asked.changed(task=task, state=state, params=changed, actions=np.array(task.actions))
+        return _Anew(anew, told, notes)
+    if not refit.fits and len(asked.actions) != len(task.actions):
         expected = "parameters that leave the actions as they are"
         raise InputError("--set", ", ".join(parameters), expected, hint=DECIDE_ANEW)
-    if fitted is not None:
-        offer = fitted.again(asked.trace, other, changed)
-        if offer.grid != params.grid:
-            words = ", ".join(map(figure, dict.fromkeys(offer.grid)))
-            notes.append(f"The order sizes offered are fitted to these numbers: {words}.")
-        anew = asked.changed(trace=offer.trace, state=state, actions=offer.actions)
-        if _is_followed(other) and not _is_followed(config):
-            anew = followed(anew)
-            notes.append(FOLLOWED)
-        task, changed = _labelled(task, asked.task), changed._replace(grid=offer.grid)
-        return anew.changed(task=task, params=changed), told, notes
-    actions = asked.actions
-    if ordering:
-        notes.append(KEPT)
-    if ordering and not task.width and not parameters.keys().isdisjoint(_PACKS):
-        placed, grid = in_packs(np.array([changed.grid]), changed)
-        changed, actions = changed._replace(grid=tuple(grid[0].tolist())), placed[0]
-    task = _labelled(task, asked.task)
-    return asked.changed(task=task, state=state, params=changed, actions=actions), told, notes
+    recorded = Inputs(changed, asked.actions, asked.trace, asked.policy)
+    inputs, more = refit.inputs(other, recorded, frozenset(parameters))
+    notes += more
+    comparable = refit.is_comparable(other)
+    return _Anew(
+        asked.changed(task=_labelled(task, asked.task), state=state, **inputs._asdict()), told, notes, comparable
+    )
 
 
 def _regridded(asked: Asked, config: Any, other: Any) -> bool:
@@ -398,119 +366,12 @@ def _number(value: float | None) -> str:
     return "" if value is None or not math.isfinite(value) else figure(value)
 
 
-Floats = NDArray[np.float64]
-KEPT = "The order sizes offered are those of the record: they were given, not fitted to the series."
-FOLLOWED = (
-    "So long a lead time is planned by order cycles over whole members, to the end of the forecast; the two expected "
-    "scores stand for different numbers of periods."
-)
-_ROUNDING = (1.0, 0.0)  # of quantities, where no settings say: pieces, or none
-
-
-class Fitted(NamedTuple):
-    """How the recorded sizes were fitted."""
-
-    lots: int
-    step: float  # units that quantities are rounded to
-
-    def again(self, trace: Trace, config: Any, params: Any) -> Sizes:
-        unit, actions, grid = fitted_sizes(config, trace, params, self.lots, self.step)
-        if trace.declared.unit:
-            trace = trace.on_lattice(float(unit[0]), trace.declared.points)
-        return Sizes(actions[0], tuple(grid[0].tolist()), trace)
-
-
-class Sizes(NamedTuple):
-    """What is offered, and the forecast as it is then planned on."""
-
-    actions: Floats  # (m,) NaN where unavailable; with two suppliers (m, 2)
-    grid: tuple[float, ...]
-    trace: Trace
-
-
-def how_fitted(asked: Asked, config: Any, round_to: float | None) -> Fitted | None:
-    """Nothing where the recorded sizes were not fitted to the series. `round_to`: what the settings say, if known."""
-    if not hasattr(config, "lots") or asked.params.by_level:
-        return None
-    for step in dict.fromkeys(_ROUNDING if round_to is None else (round_to, *_ROUNDING)):
-        found = Fitted(len(asked.params.grid) - 1, step)
-        sizes = found.again(asked.trace, config, asked.params)
-        if sizes.grid == asked.params.grid and sizes.trace.declared == asked.trace.declared:
-            return found
-    return None
-
-
-def _is_followed(config: Any) -> bool:
-    """Whether orders are followed by order cycles."""
-    return bool(getattr(config, "order_cycles", False))
-
-
-def followed(asked: Asked) -> Asked:
-    """As it is planned with a lead time that is too long for closed loop: whole members, one step that is searched."""
-    origin: Any = asked.trace.declared.origin or asked.trace.coupling
-    trace = asked.trace.declare(origin)
-    return asked.changed(trace=trace, policy=dataclasses.replace(asked.policy, mode="members", depth=1))
-
-
-DECIDE_ANEW = "Change it in the settings and decide again, with another --out and --log."
-_OPEN = "open_orders"  # what people call the pipeline
-
-
-def other_lead_time(state: Any, old: int, new: int) -> tuple[Any, list[str]]:
-    """Open orders keep the day they arrive; one that would arrive after a new order has no place and is refused."""
-    open_orders = list(state.pipeline[:old])
-    length = max(1, new)
-    if new == 0:
-        late, kept = [x for x in open_orders[1:] if x], (0.0,)
-        first = open_orders[0] if open_orders else 0.0
-        state = state._replace(on_hand=state.on_hand + first)
-    else:
-        late = [x for x in open_orders[new:] if x]
-        kept = tuple((open_orders + [0.0] * length)[:length])
-        first = 0.0
-    if late:
-        raise InputError(
-            "--set", f"lead_time={new}", f"a lead time of at least {_longest(open_orders)}",
-            hint=f"Open orders of {', '.join(figure(x) for x in late)} arrive later than a new order would.",
-        )  # fmt: skip
-    notes = ["Open orders keep their day of arrival."]
-    if first:
-        notes.append(f"The {figure(first)} that arrive in this period count as stock.")
-    return state._replace(pipeline=kept), notes
-
-
-def lengths_of(config: Any) -> dict[str, int]:
-    """How long the state's tuples are: what is under way, by the periods until it is there."""
-    try:
-        state = config.state(**config.fit().start)
-    except (UCSearchError, TypeError, AttributeError):  # a task that does not say where it begins
-        return {}
-    return {name: len(value) for name, value in state._asdict().items() if isinstance(value, tuple)}
-
-
-def other_lengths(state: Any, lengths: Mapping[str, int], what: str) -> tuple[Any, list[str]]:
-    """What is under way keeps its time; where there is no place for it any more, the question is refused."""
-    changed = {}
-    for name, length in lengths.items():
-        items = getattr(state, name)
-        if any(items[length:]):
-            late = ", ".join(figure(x) for x in items[length:] if x)
-            hint = f"{late} under way ({name}) would take longer than what is begun now. {DECIDE_ANEW}"
-            raise InputError("--set", what, "a time not shorter than that of what is under way", hint=hint)
-        changed[name] = (items + (0.0,) * length)[:length]
-    return state._replace(**changed), ["What is under way already keeps its time."]
-
-
-def _longest(open_orders: Sequence[float]) -> int:
-    return max(i + 1 for i, x in enumerate(open_orders) if x)
-
-
 def state_names(state: Any) -> dict[str, tuple[str, int]]:
     """Names as in a states file -> (field, place), place -1 for single numbers."""
     names: dict[str, tuple[str, int]] = {}
     for field, value in state._asdict().items():
         if isinstance(value, tuple):
-            called = _OPEN if field == "pipeline" else field
+            called = "open_orders" if field == "pipeline" else field
             names.update({f"{called}_{i + 1}": (field, i) for i in range(len(value))})
         else:
             names[field] = (field, -1)

@@ -40,6 +40,7 @@ from ucsearch.tasks.inventory.candidates import refined_plans, ways_to_plan
 from ucsearch.tasks.inventory.foresight import foreseen
 from ucsearch.tasks.inventory.notes import notes_of
 from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
+from ucsearch.tasks.inventory.refit import OrdersRefit
 from ucsearch.tasks.inventory.sizes import (
     Lattice,
     Lots,
@@ -521,6 +522,9 @@ class LeadTimeInventory(Switches):
             return trace
         fitted = self.lots(trace, params, max(sizes.lots, 1), sizes.round_to, fitted=sizes.lots > 0)
         return trace.on_lattice(fitted.unit, sizes.points)
+
+    def refit(self, trace: Trace, params: Any, round_to: float | None) -> OrdersRefit:
+        return OrdersRefit(self, trace, params, round_to)
 
     def opening(self, past: Floats) -> Any:
         """A mean period's demand in stock and in every open order; the warm-up takes it from there."""
