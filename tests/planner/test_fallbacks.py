@@ -231,7 +231,7 @@ def test_an_order_that_outlasts_the_plan_is_told(tmp_path: Path) -> None:
     lasting = [row for row in rows if row["action"] == "90"]
     assert lasting
     assert all("lasts past the 3 periods planned" in row["note"] for row in lasting)
-    assert report.horizon_words.startswith(f"{len(lasting)} orders last past the 3 periods planned; a larger [policy]")
+    assert report.advice[0].startswith(f"{len(lasting)} orders last past the 3 periods planned; a larger [policy]")
 
 
 def test_a_segment_s_rows_tell_it_too_whichever_row_comes_first(tmp_path: Path) -> None:

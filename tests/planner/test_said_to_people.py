@@ -203,7 +203,7 @@ def test_sizes_that_are_far_too_coarse_for_a_steady_demand_are_told(
     report = run_decide(parse_settings(CLOSED.encode()), forecasts, states, tmp_path / "d.csv", tmp_path / "d.db")
     note = read_csv(tmp_path / "d.csv")[0]["note"]
     assert ("sizes are offered in steps far wider than demand varies" in note) is said
-    assert report.coarse_words.startswith("1 series: sizes are offered") is said
+    assert any(words.startswith("1 series: sizes are offered") for words in report.advice) is said
 
 
 def test_millions_are_told_in_digits_wherever_a_person_reads(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def decide(
         typer.echo(report.allocation.explain(_CUT))
     if report.fallback_words:
         typer.echo(report.fallback_words)
-    for note in filter(None, (report.horizon_words, report.coarse_words)):
+    for note in report.advice:
         typer.echo(f"Note: {note}", err=True)
     if page is not None:
         typer.echo(f"page in {page}")

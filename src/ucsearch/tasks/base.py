@@ -178,6 +178,11 @@ class OnSeries(ABC):
         """What a person should know besides of an action that leaves."""
         return []
 
+    def advice(self, policy: Policy) -> dict[str, str]:
+        """What a person could change where decisions have a note: a sentence with {count} in it, by a part of that
+        note."""
+        return {}
+
     def limits(self) -> tuple[Limit, ...]:
         """The limits that may be in the way of an action, in the order in which they are named."""
         return ()

@@ -34,7 +34,7 @@ from ucsearch.planner.decide.inputs import (
 )
 from ucsearch.planner.decide.page import DecidePage
 from ucsearch.planner.decide.resume import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
-from ucsearch.planner.decide.rows import COARSE, OUTLASTS, PLACE, REFUSED, Rows, column_kinds, shown_columns
+from ucsearch.planner.decide.rows import PLACE, REFUSED, Rows, column_kinds, shown_columns
 from ucsearch.planner.decide.segments import Segment, is_segmented, resolve_reach
 from ucsearch.planner.decide.shared import Portions, Sharing, limit_files
 from ucsearch.planner.decide.sizes import panel_inputs
@@ -76,8 +76,7 @@ class DecideReport:
     resumed: int  # series taken over from a run that was cut off
     fallback_cost: float  # expected cost of falling back, all series for which it is known
     fallback_unknown: int  # series that fell back without a valued plan, so that nobody knows
-    coarse: int  # series whose order sizes lie far wider apart than their demand varies
-    outlasting: int  # orders that last past the periods planned, and what is left then counts for nothing
+    advice: tuple[str, ...]  # what the task says could be changed, for notes of its decisions
     settings: Settings
     out: Path
     log: Path
@@ -99,27 +98,6 @@ class DecideReport:
             count = self.fallback_unknown
             told.append(f"what falling back costs is not known for {count} series: no plan was valued")
         return "; ".join(told)
-
-    @property
-    def horizon_words(self) -> str:
-        """Whether the periods planned are too few for what is ordered; "" where they are not."""
-        if not self.outlasting:
-            return ""
-        depth = self.settings.policy.depth
-        return (
-            f"{self.outlasting} orders last past the {depth} periods planned; a larger [policy] depth, or "
-            "[task] end_stock = 'cycle', might save money"
-        )
-
-    @property
-    def coarse_words(self) -> str:
-        """Whether sizes on a lattice are too coarse for some series; "" where they are not."""
-        if not self.coarse:
-            return ""
-        return (
-            f"{self.coarse} series: {COARSE}; settings of their own with [task] orders = 'level', [actions] multiples "
-            "= [-1, 0, 1, 2, 3] for lots, and [policy] mode = 'members', depth = 3 would fit them"
-        )
 
     @property
     def falls_back_too_often(self) -> bool:
@@ -355,9 +333,11 @@ def _finish(
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     losses: list[float] = []
-    unknown = outlasting = coarse = 0
+    unknown = 0
     found = list(plan.problems)
     task = plan.settings.task
+    advice: dict[str, str] = task.advice(plan.settings.policy)
+    noted: Counter[str] = Counter()
     shown = shown_columns(plan.has_orders, sharing is not None, getattr(task, "has_two_suppliers", False))
     places, page = tuple(shown.values()), DecidePage()
     allocation = None if sharing is None else sharing.allocation
@@ -365,7 +345,7 @@ def _finish(
     make = Rows(plan)
 
     def rows() -> Iterator[Sequence[Any]]:
-        nonlocal unknown, outlasting, coarse
+        nonlocal unknown
         for number in range(len(plan.chunks)):
             part = read_part(folder, number)
             found.extend(Problem(**p) for p in part["problems"])
@@ -377,8 +357,7 @@ def _finish(
                 reasons[row[PLACE["reason"]]] += 1
                 if row[PLACE["fallback_cost"]] is not None:
                     losses.append(row[PLACE["fallback_cost"]])
-                coarse += COARSE in row[PLACE["note"]]
-                outlasting += OUTLASTS in row[PLACE["note"]]
+                noted.update(phrase for phrase in advice if phrase in row[PLACE["note"]])
                 unknown += row[PLACE["outcome"]] == "FALLBACK" and row[PLACE["fallback_cost"]] is None
                 if html is not None:
                     page.add(row)
@@ -387,9 +366,10 @@ def _finish(
     kinds = list(column_kinds(task).values())
     style = Style.of(plan.states.table.path, plan.settings.columns.decimal)
     write_table(out, {name: kinds[i] for name, i in shown.items()}, rows, for_people=True, style=style)
+    said = tuple(words.format(count=noted[phrase]) for phrase, words in advice.items() if noted[phrase])
     report = DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
-        max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, coarse, outlasting, plan.settings, out, log,
+        max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, said, plan.settings, out, log,
         allocation,
     )  # fmt: skip
     if html is not None:

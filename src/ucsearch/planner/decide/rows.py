@@ -22,14 +22,11 @@ from ucsearch.planner.recorded.limits import asked_of, blocked_words, is_blocked
 from ucsearch.planner.settings import Settings
 from ucsearch.policies import MODES, Exact
 from ucsearch.tasks.base import Purchase, Sent, config_of, quantities
-from ucsearch.tasks.inventory.notes import COARSE, OUTLASTS
 
 __all__ = [
-    "COARSE",
     "COLUMNS",
     "NOT_PLANNED",
     "OF_TWO",
-    "OUTLASTS",
     "PLACE",
     "REFUSED",
     "Rows",

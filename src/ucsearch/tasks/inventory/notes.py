@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.policies import Policy
 from ucsearch.tasks.base import Purchase, Sent
 from ucsearch.tasks.inventory import rules
 
-__all__ = ["COARSE", "OUTLASTS", "notes_of"]
+__all__ = ["advice_on", "notes_of"]
 
 OUTLASTS = "a larger depth might order less or more"  # how the note of an order ends whose later use was not counted
 COARSE = "sizes are offered in steps far wider than demand varies"
@@ -36,6 +37,16 @@ def notes_of(sent: Sent, bought: Sequence[Purchase], terminal: Any, units: str) 
     if coarse := _coarse(sent, np.unique(offered[:, 0])):
         notes.append(coarse)
     return notes
+
+
+def advice_on(policy: Policy) -> dict[str, str]:
+    """What could be changed where decisions have one of these notes."""
+    return {
+        OUTLASTS: f"{{count}} orders last past the {policy.depth} periods planned; a larger [policy] depth, or "
+        "[task] end_stock = 'cycle', might save money",
+        COARSE: f"{{count}} series: {COARSE}; settings of their own with [task] orders = 'level', [actions] multiples "
+        "= [-1, 0, 1, 2, 3] for lots, and [policy] mode = 'members', depth = 3 would fit them",
+    }
 
 
 def _outlasts(planned: int, terminal: Any) -> str:

@@ -38,7 +38,7 @@ from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
 from ucsearch.tasks.inventory.bound import bound, prepare
 from ucsearch.tasks.inventory.candidates import refined_plans, ways_to_plan
 from ucsearch.tasks.inventory.foresight import foreseen
-from ucsearch.tasks.inventory.notes import notes_of
+from ucsearch.tasks.inventory.notes import advice_on, notes_of
 from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
 from ucsearch.tasks.inventory.refit import OrdersRefit
 from ucsearch.tasks.inventory.sizes import (
@@ -420,6 +420,9 @@ class LeadTimeInventory(Switches):
     def notes(self, sent: Sent, units: str) -> list[str]:
         """Whether the order is another number than the action, the largest offered, longer than the plan, or coarse."""
         return notes_of(sent, self.purchases(sent.state, sent.action, sent.params), self.task().terminal, units)
+
+    def advice(self, policy: Policy) -> dict[str, str]:
+        return advice_on(policy)
 
     def limits(self) -> tuple[Limit, ...]:
         """The limits that may be in the way of an action, in the order in which they are named."""
