@@ -56,3 +56,14 @@ pairs = uc.Task(
     step=lambda s, a, y, p: Level(s.level + a[0] + a[1] - y), reward=lambda s, a, y, p: -a[0] - a[1],
     fallback=lambda s, p: (0.0, 0.0),
 )  # fmt: skip
+
+
+class Both(NamedTuple):
+    a: float
+    b: float
+
+
+of_two_fields = uc.Task(
+    name="of two fields", state=Level, outcome=Both, actions=[0.0, 2.0], feasible=allowed,
+    step=lambda s, a, y, p: Level(s.level + a - y.a), reward=lambda s, a, y, p: -a - y.b, fallback=nothing,
+)  # fmt: skip

@@ -7,6 +7,7 @@ import hashlib
 import math
 import os
 import random
+import re
 import socket
 import threading
 from datetime import UTC, datetime
@@ -167,14 +168,20 @@ def test_other_addresses_need_tls_or_a_proxy(tmp_path: Path) -> None:
         assert not load_config(tmp_path)[0].server.on_loopback
 
 
-def test_what_a_service_cannot_decide_is_refused_at_the_start(tmp_path: Path) -> None:
-    named = 'settings = "orders.toml"\ntask = "tests.service.broken:pairs"'
-    make_folder(tmp_path, CONFIG.replace('settings = "orders.toml"', named))
-    found = [finding for finding in check(tmp_path) if finding.level == 2]
-    assert [f.text for f in found] == [
-        "plan 'orders': actions of several numbers are for the library (uc.decide); a service decides, overrides and "
-        "shows one"
-    ]
+@pytest.mark.parametrize(
+    ("more", "task", "words"),
+    [
+        ('[forecast]\nseason = 7\nrecalibrate = "rolling"\n', "", "forecast.recalibrate needs an archive"),
+        ("every_action = true\n[shared.truck]\nlimit = 10.0\nsteps = 2\n", "", "a service shares today's"),
+        ("", "of_two_fields", r"outcomes of several fields \(a, b\) are for files"),
+    ],
+)
+def test_what_a_service_cannot_decide_is_refused_at_the_start(tmp_path: Path, more: str, task: str, words: str) -> None:
+    named = f'settings = "orders.toml"\ntask = "tests.service.broken:{task}"'
+    plan = PLAN.replace("depth = 2\n", f"depth = 2\n{more}")
+    make_folder(tmp_path, CONFIG.replace('settings = "orders.toml"', named) if task else CONFIG, plan)
+    (found,) = [finding for finding in check(tmp_path) if finding.level == 2]
+    assert re.search(f"^plan 'orders': .*{words}", found.text), found.text
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -104,8 +104,9 @@ def test_a_search_without_end_is_bounded_by_its_nodes_and_other_plans_go_on(tmp_
     asyncio.run(go())
 
 
-def test_a_task_of_ones_own_is_decided_overridden_and_verified(tmp_path: Path) -> None:
-    config = CONFIG + '\n[[plan]]\nname = "own"\nsettings = "orders.toml"\ntask = "tests.service.broken:sound"\n'
+@pytest.mark.parametrize(("task", "action"), [("sound", 0.0), ("pairs", [0.0, 0.0])])
+def test_a_task_of_ones_own_is_decided_overridden_and_verified(tmp_path: Path, task: str, action: Any) -> None:
+    config = CONFIG + f'\n[[plan]]\nname = "own"\nsettings = "orders.toml"\ntask = "tests.service.broken:{task}"\n'
 
     async def go() -> None:
         async with running(tmp_path, config) as client:
@@ -113,7 +114,7 @@ def test_a_task_of_ones_own_is_decided_overridden_and_verified(tmp_path: Path) -
             answer = await client.post("/v1/plans/own/decisions", {"items": [entry]})
             (made,) = answer.json()["items"]
             assert made["outcome"] == "RELEASED", made
-            body = {"action": 0.0, "why": "a test", "expects": made["id"]}
+            body = {"action": action, "why": "a test", "expects": made["id"]}
             done = await client.post(f"/v1/decisions/{made['id']}/override", body, role="operator")
             assert done.status_code == 201, done.text
             checked = await client.post(f"/v1/decisions/{made['id']}/verify", {}, role="viewer")

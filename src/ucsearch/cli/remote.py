@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -15,6 +16,7 @@ from ucsearch.cli.terminal import NEEDS_A_PERSON, SHOWN, STOPPED, progress_bar, 
 
 if TYPE_CHECKING:
     from ucsearch.client import Answer, Client, Outcome
+    from ucsearch.client.exchanges import Action
 
 __all__ = ["remote_app"]
 
@@ -135,13 +137,13 @@ def override(
         if (action is None) != withdraw:
             raise InputError("ACTION", repr(action), "an action, or --withdraw without one")
         seen = client.series(series, plan)
-        taken: float | str | None = None if action is None else _action(action)
+        taken = None if action is None else _action(action, seen["newest"].get("action"))
         _override(client, seen, taken, why, force, key)
         found = client.series(series, plan)
         if found["effective"] is None:
             typer.echo(f"{series}: nothing is in force now; a person has to decide")
         else:
-            typer.echo(f"{series}: {found.get('effective_label') or found['effective']} is now in force")
+            typer.echo(f"{series}: {found.get('effective_label') or _cell(found['effective'])} is now in force")
 
 
 @remote_app.command()
@@ -182,10 +184,12 @@ def _outcome(where: str, row: Mapping[str, Any], observed_at: str | None) -> Out
     seen = row.get("observed_at") or observed_at
     if "decision" not in row or "value" not in row or not seen:
         raise InputError(where, ", ".join(row), "decision, value and observed_at")
-    for name in ("value", "step", "taken"):
-        if isinstance(row.get(name), str):  # cells that are numbers were read as such
-            raise InputError(f"{where}, column {name}", repr(row[name])[:80], "a number")
-    step, taken = row.get("step"), row.get("taken")
+    step, taken = row.get("step"), cast(Any, row.get("taken"))
+    if isinstance(taken, str):
+        taken = _several(taken) or taken
+    for name, cell in (("value", row["value"]), ("step", step), ("taken", taken)):
+        if isinstance(cell, str):  # cells that are numbers were read as such
+            raise InputError(f"{where}, column {name}", repr(cell)[:80], "a number")
     if row["value"] is None:
         raise InputError(f"{where}, column value", "nothing", "a number; what is not known yet is left out")
     if step is not None and (step != int(step) or step < 1):
@@ -194,7 +198,7 @@ def _outcome(where: str, row: Mapping[str, Any], observed_at: str | None) -> Out
 
 
 def _override(
-    client: Client, seen: Mapping[str, Any], action: float | str | None, why: str, force: bool, key: str | None
+    client: Client, seen: Mapping[str, Any], action: Action, why: str, force: bool, key: str | None
 ) -> None:  # fmt: skip
     """Of the newest decision. The same command with the same key again would expect its own override, which is another
     body: what it can have expected the first time is tried. Under a used key nothing new is recorded."""
@@ -218,12 +222,29 @@ def _override(
     raise problem
 
 
-def _action(text: str) -> float | str:
+def _action(text: str, decided: Any) -> float | str | list[float]:
+    """An action as a person types it: a number, several (24+6) where what was decided is no single one, or a label."""
     try:
         number = float(text)
     except ValueError:
-        return text
+        return text if isinstance(decided, int | float) else _several(text) or text
     return number if math.isfinite(number) else text  # "nan" and "inf" are no action; a label perhaps
+
+
+def _several(text: str) -> list[float]:
+    """The numbers of "24+6" or "24 6"; none where the text is something else."""
+    try:
+        found = [float(part) for part in re.split(r"[+\s]+", text.strip())]
+    except ValueError:
+        return []
+    return found if len(found) > 1 and all(map(math.isfinite, found)) else []
+
+
+def _cell(action: Any) -> Any:
+    """An action in a table, as `decide` writes it: several numbers are a text."""
+    from ucsearch.formatting import figure
+
+    return " ".join(map(figure, action)) if isinstance(action, list | tuple) else action
 
 
 @contextmanager
@@ -264,12 +285,14 @@ def _write(path: Path, answers: Sequence[Answer]) -> None:
         "series": str, "outcome": str, "action": float, "label": str, "order": float, "reason": str,
         "regret_bound": float, "valid_until": str, "monitor": str, "decision": str, "sentence": str,
     }  # fmt: skip
+    if any(isinstance(a.action, tuple) for a in answers):
+        columns["action"] = str
 
     def rows() -> Iterator[Sequence[Any]]:
         for a in answers:
             yield (
-                a.series, a.outcome, a.action, a.label, a.order, a.reason, a.regret_bound, a.valid_until, a.monitor,
-                a.id, a.sentence,
+                a.series, a.outcome, _cell(a.action), a.label, a.order, a.reason, a.regret_bound, a.valid_until,
+                a.monitor, a.id, a.sentence,
             )  # fmt: skip
 
     write_table(path, columns, rows, for_people=True)

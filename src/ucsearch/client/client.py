@@ -72,11 +72,11 @@ class Client(Base):
         return self.decide(plan, items_of(forecasts, states, **{**said, **options}), key=key)
 
     def override(
-        self, decision: str, action: float | str | None, why: str, *, expects: str | None = None,
+        self, decision: str, action: exchanges.Action, why: str, *, expects: str | None = None,
         force: bool = False, key: str | None = None,
     ) -> Receipt:  # fmt: skip
-        """A person's `action` (a number or label; None withdraws) in place of the newest decision's of a series.
-        `expects` is what you have seen of the series (`series(name)["expects"]`); the decision itself by default.
+        """A person's `action` (a number, several, or a label; None withdraws) in place of the newest decision's of a
+        series. `expects` is what you have seen of it (`series(name)["expects"]`); the decision itself by default.
         `force` records what the rules refuse; it is marked as forced."""
         return self.send(exchanges.override(decision, action, why, expects, force, key or self.new_key()))
 

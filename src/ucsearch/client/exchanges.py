@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from ucsearch.client.transport import ServiceUnreachable
-from ucsearch.client.types import Answer, Item, Outcome, Page, Receipt, sent
+from ucsearch.client.types import Answer, Item, Outcome, Page, Receipt, sent_action
 from ucsearch.errors import InputError
 
-__all__ = ["ITEMS", "Exchange", "batches"]
+__all__ = ["ITEMS", "Action", "Exchange", "batches"]
 
 T = TypeVar("T")
 # What the items of one request may hold: the service's limits, less what stands around them. Lists, values and members
@@ -23,6 +23,7 @@ ITEMS = 500
 BYTES = (2 << 20) - len('{"items":[]}')
 LIST, VALUES, MEMBERS = 4, 450_000 - 4, 20_000 - 1
 _KEY = 128
+Action = float | Sequence[float] | str | None  # several numbers where the task's actions have them
 _OUTCOMES = ("RELEASED", "FALLBACK", "HOLD")
 
 
@@ -68,13 +69,16 @@ def _answers(asked: Sequence[str], status: int, body: bytes) -> tuple[Answer, ..
         raise ServiceUnreachable("an answer that is none of this service (of other series than those asked for)")
     odd = next((a for a in found if a.outcome not in _OUTCOMES or not _fits(a)), None)
     if odd is not None:
-        raise ServiceUnreachable(f"an answer that is none of this service ({odd.outcome} with action {odd.action:g})")
+        raise ServiceUnreachable(f"an answer that is none of this service ({odd.outcome} with action {odd.action})")
     return found
 
 
 def _fits(answer: Answer) -> bool:
-    """Nothing leaves on HOLD, and a number otherwise."""
-    return math.isnan(answer.action) if answer.outcome == "HOLD" else math.isfinite(answer.action)
+    """Nothing leaves on HOLD, and finite numbers otherwise."""
+    numbers = answer.action if isinstance(answer.action, tuple) else (answer.action,)
+    if answer.outcome == "HOLD":
+        return len(numbers) == 1 and math.isnan(numbers[0])
+    return bool(numbers) and all(map(math.isfinite, numbers))
 
 
 def _receipt(status: int, body: bytes) -> Receipt:
@@ -166,10 +170,8 @@ def decide(plan: str, items: Sequence[Mapping[str, Any]], key: str) -> Exchange[
     return _post(f"/v1/plans/{_part(plan)}/decisions", {"items": list(items)}, key, partial(_answers, names), names)
 
 
-def override(
-    decision: str, action: float | str | None, why: str, expects: str | None, force: bool, key: str
-) -> Exchange[Receipt]:
-    number = action if action is None or isinstance(action, str) else sent(action, "action")
+def override(decision: str, action: Action, why: str, expects: str | None, force: bool, key: str) -> Exchange[Receipt]:
+    number = action if action is None or isinstance(action, str) else sent_action(action, "action")
     if number is None and action is not None:  # null would withdraw what stands
         raise InputError("action", "nothing (NaN)", "a number, a label, or None to withdraw")
     content = {"action": number, "why": why, "expects": expects or decision}

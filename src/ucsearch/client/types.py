@@ -37,6 +37,20 @@ def sent(value: Any, where: str) -> Any:
     return None if math.isnan(found) else found
 
 
+def sent_action(value: Any, where: str) -> Any:
+    """As `sent`, also of an action that has several numbers."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) < 2:
+        return sent(value, where)
+    found = [sent(x, where) for x in value]
+    if None in found:
+        raise InputError(where, "nothing (NaN)", "finite numbers")
+    return found
+
+
+def _action(value: Any) -> float | tuple[float, ...]:
+    return tuple(map(number, value)) if isinstance(value, list) else number(value)
+
+
 def _values(values: Any, where: str) -> list[Any]:
     """A list of H numbers; members that are one flat list are a likely mistake."""
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
@@ -111,7 +125,7 @@ class Outcome:
     value: Number | Sequence[Number]  # in units of the outcome; a list where an outcome has several fields
     observed_at: str | datetime  # when it was known, with a time zone
     step: int = 1  # 1: the first period after the cutoff
-    taken: Number | None = None  # what was really done, where it is known
+    taken: Number | Sequence[Number] | None = None  # what was really done, where it is known
 
     def content(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -119,7 +133,7 @@ class Outcome:
         said = [sent(x, "value") for x in value] if isinstance(value, Sequence) else sent(value, "value")
         if said is None or (isinstance(said, list) and None in said):
             raise InputError("value", "nothing (NaN)", "a finite number; an outcome that is not known yet is left out")
-        done = None if self.taken is None else sent(self.taken, "taken")
+        done = None if self.taken is None else sent_action(self.taken, "taken")
         taken = {} if done is None else {"taken": done}
         observed = _time(self.observed_at)
         return {"decision": self.decision, "step": self.step, "value": said, "observed_at": observed, **taken}
@@ -133,7 +147,7 @@ class Answer:
     seq: int  # its place in the log, from 1
     series: str  # as in the item
     outcome: str  # RELEASED, FALLBACK or HOLD
-    action: float  # NaN: nothing leaves
+    action: float | tuple[float, ...]  # NaN: nothing leaves; a tuple where the task's actions have several numbers
     label: str  # what the task calls the action, such as "order 12"; "" for none
     reason: str  # why the searched action did not leave, a word of `uc.Reason`; "none" when it did
     sentence: str  # the decision in one sentence, for people
@@ -147,7 +161,7 @@ class Answer:
     def read(cls, c: Mapping[str, Any]) -> Answer:
         """From `c`, one answer of the service as JSON has it."""
         return cls(
-            str(c["id"]), int(c["seq"]), str(c["series"]), str(c["outcome"]), number(c.get("action")),
+            str(c["id"]), int(c["seq"]), str(c["series"]), str(c["outcome"]), _action(c.get("action")),
             str(c.get("label", "")), str(c.get("reason", "")), str(c.get("sentence", "")),
             str(c.get("valid_until", "")), number(c.get("order")), number(c.get("regret_bound")),
             str((c.get("monitor") or {}).get("state", "")), c,

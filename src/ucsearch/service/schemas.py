@@ -48,6 +48,8 @@ Why = Annotated[str, Field(min_length=3, max_length=500)]
 Time = Annotated[str, Field(max_length=64)]
 Moment = Annotated[Time, AfterValidator(_is_time)]
 Id = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+# An action of several numbers, such as what is ordered from each of two suppliers.
+Several = Annotated[list[Number], Field(min_length=2, max_length=64)]
 # Checked by `routes.decisions.rows_of`, which stops at the first that is wrong: pydantic would collect them all.
 StateValue = Annotated[
     Any,
@@ -93,7 +95,7 @@ class DecideBody(_Body):
 class OverrideBody(_Body):
     """A person's action in place of the decided one; null withdraws."""
 
-    action: Number | Annotated[str, Field(max_length=200)] | None
+    action: Number | Annotated[str, Field(max_length=200)] | Several | None
     why: Why
     expects: Id
     force: bool = False
@@ -120,7 +122,7 @@ class OutcomeItem(_Body):
     step: Annotated[int, Field(ge=1, le=100_000)] = 1
     value: Number | Annotated[list[Number], Field(min_length=1, max_length=64)]
     observed_at: Time
-    taken: Number | None = None
+    taken: Number | Several | None = None
 
 
 class OutcomesBody(_Body):
@@ -153,6 +155,8 @@ BODIES: tuple[type[_Body], ...] = (
 # Answers
 
 Figure = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]})]
+_SEVERAL = {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "string"}]}}
+Action = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, _SEVERAL, {"type": "null"}]})]
 Reported = Annotated[
     Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]})
 ]
@@ -181,7 +185,7 @@ class Answer:
     head: str
     series: str
     outcome: Outcome
-    action: Figure  # null: nothing leaves
+    action: Action  # null: nothing leaves
     label: str
     order: float | None  # units that the action orders; null where the task does not order
     reason: Reason
@@ -211,7 +215,7 @@ class OverrideView:
     who: str
     why: str
     at: str
-    action: Figure  # null: withdrawn
+    action: Action  # null: withdrawn
     label: str
     off_grid: bool
     forced: bool  # the rules refuse it, or it is off the unit
@@ -229,9 +233,9 @@ class DecisionLine:
     series: str
     outcome: str
     reason: str
-    action: Figure
+    action: Action
     label: str
-    effective: Figure  # what counts: the action, or the last override's
+    effective: Action  # what counts: the action, or the last override's
     overridden: bool
     sentence: str
     now: str  # when it was decided
@@ -265,7 +269,7 @@ class OutcomeView:
     value: Reported
     observed_at: str
     reported_by: str
-    taken: Figure
+    taken: Action
     followed: bool | None  # null: nobody said
     replaces: str  # id of the first report; "" where it is the first, which counts
 
@@ -327,7 +331,7 @@ class SeriesView:
     series: str
     newest: DecisionLine
     expects: str  # what an override must expect
-    effective: Figure
+    effective: Action
     effective_label: str
     effective_order: float | None
     certified: bool  # the action that counts is the released one
@@ -473,13 +477,13 @@ class Overridden:
     head: str
     overrides: str
     series: str
-    action: Figure
+    action: Action
     label: str
     off_grid: bool
     forced: bool  # the rules refuse it, or it is off the unit
     who: str
     at: str
-    effective: Figure
+    effective: Action
     order: float | None
     certified: Literal[False] = False
 
@@ -502,9 +506,9 @@ class ShareView:
     series: str
     decision: str
     outcome: str
-    action: Figure
+    action: Action
     order: float | None
-    alone: Figure  # without the limits
+    alone: Action  # without the limits
     limit: str  # that made it less; "" where none did
 
 

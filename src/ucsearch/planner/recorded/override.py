@@ -21,7 +21,7 @@ from ucsearch.scale.segments.reader import SegmentReader, row_proof
 from ucsearch.task import Task
 from ucsearch.tasks.base import config_of
 
-__all__ = ["Overridden", "ordered_units", "override_decision"]
+__all__ = ["Overridden", "ordered_units", "override_decision", "typed_action"]
 
 
 class Overridden(NamedTuple):
@@ -64,7 +64,7 @@ def override_decision(
             raise RecordError("the recorded task is not one of this package; name it with --task")
         inputs = recorded_inputs(record, found)
         text = action or quantity or ""
-        given = _read(text, found, inputs, decimal)
+        given = typed_action(text, found, inputs, decimal)
         by_units = quantity is not None and config_of(found).places_orders and not isinstance(given, str | tuple)
         taken = _ordering(inputs, found, float(given)) if by_units else given
     try:
@@ -84,7 +84,7 @@ def override_decision(
     return Overridden(entry.seq, entry.id, row, made, order, beyond)
 
 
-def _read(text: str, task: Task, inputs: RecordedInputs, decimal: Decimal | None) -> Any:
+def typed_action(text: str, task: Task, inputs: RecordedInputs, decimal: Decimal | None) -> Any:
     """A number, a tuple (24+6, or 24 6) or a label, as a person types it."""
     parts = re.split(r"[+\s]+", text.strip().strip("()").replace(", ", " "))
     if task.width and len(parts) == task.width:

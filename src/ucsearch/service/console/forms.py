@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ucsearch.errors import InputError, RecordError, UCSearchError
-from ucsearch.planner.files.numbers import read_number
+from ucsearch.planner.recorded.override import typed_action
 from ucsearch.records.canonical import canonical
 from ucsearch.records.entries import Request as RecordedRequest
-from ucsearch.records.overrides import NotAllowed, judge, read_action, recorded_inputs
+from ucsearch.records.overrides import NotAllowed, judge, recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.auth import FailedLogins, check_whole
 from ucsearch.service.console import presenters
@@ -134,10 +134,11 @@ def _override_values(reader: AuditReader, service: Service, session: Session, id
     plan = service.plans.get(view.line.plan)
     feasible = actions.feasible_actions(service, view.record)
     orders = [order_of(view.record, action) for action, _ in feasible]
+    task = service.task_of(view.record)
     return {
         "view": view, "expects": view.expects, "allowed": len(feasible), "levels": presenters.levels_head(),
         "options": presenters.options(view.record, feasible, orders, view.line.effective),
-        "ranges": () if feasible else presenters.ranges(view.record, service.task_of(view.record)),
+        "ranges": () if feasible else presenters.ranges(view.record, task), "several": task.width if task else 0,
         "told": presenters.tell(reader, id, plan, {}), "unit": presenters.action_unit(view.record, plan),
         "expired": presenters.expired(view.line.valid_until, service.clock()),
     }  # fmt: skip
@@ -168,7 +169,8 @@ def _judge_form(
         body: OverrideBody = _validate(
             OverrideBody, action=action, why=why, expects=fields.get("expects", ""), force=force
         )
-        judged = judge(view.record, service.task_of(view.record), action, force=force)
+        taken = tuple(action) if isinstance(action, list) else action
+        judged = judge(view.record, service.task_of(view.record), taken, force=force)
     except Problem as error:
         return _Refused(error.detail)
     except NotAllowed as error:
@@ -199,8 +201,8 @@ async def override(request: Request, session: Session) -> Response:
     return see(f"/decisions/{id}", done="override")
 
 
-def _chosen_action(service: Service, view: DecisionView, fields: Mapping[str, str]) -> float | str | None:
-    """The action of a form: one of the offered ones, a number of one's own, or none (withdrawn)."""
+def _chosen_action(service: Service, view: DecisionView, fields: Mapping[str, str]) -> Any:
+    """The action of a form: one of the offered ones, a number or several of one's own, or none (withdrawn)."""
     choice = fields.get("choice", "")
     if choice == "withdraw":
         return None
@@ -214,8 +216,12 @@ def _chosen_action(service: Service, view: DecisionView, fields: Mapping[str, st
     task = service.task_of(view.record)
     if task is None:
         raise Problem("not_allowed", "the rules of this decision's task cannot be asked here")
-    inputs = recorded_inputs(view.record, task)
-    return read_action(text, inputs.labels, inputs.actions, read_number(text, "override.action", None))
+    if choice != "other":
+        for action in view.record["task"]["actions"]:
+            if action is not None and presenters.choice_of(action) == text:
+                return action
+    given = typed_action(text, task, recorded_inputs(view.record, task), None)
+    return list(given) if isinstance(given, tuple) else given
 
 
 # -------------------------------------------------------------------- verify

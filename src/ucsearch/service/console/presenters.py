@@ -46,7 +46,8 @@ class Condition:
 class Option:
     """An action that the rules allow."""
 
-    action: Any
+    action: Any  # as recorded
+    choice: str  # in a form
     label: str
     order: float | None
     score: Any
@@ -65,7 +66,7 @@ class Told:
     fan: str  # SVG, "" where there is no forecast
     fan_rows: tuple[tuple[int, tuple[float, ...], float | None], ...]  # step, quantiles, what came
     plan: str  # SVG
-    orders: tuple[float, ...]
+    orders: tuple[Any, ...]  # numbers; of several suppliers a tuple
     action_unit: str
 
 
@@ -73,15 +74,20 @@ def options(
     record: Mapping[str, Any], feasible: Sequence[tuple[Any, str]], orders: Sequence[float | None], effective: Any
 ) -> tuple[Option, ...]:
     """Feasible actions with what is known of each."""
-    rivals = {r["action"]: r for r in record.get("rivals", ())}
+    rivals = {choice_of(r["action"]): r for r in record.get("rivals", ())}
     out = []
     for (action, label), order in zip(feasible, orders, strict=True):
-        found = rivals.get(action, {})
-        out.append(Option(action, label, order, found.get("score"), found.get("upper"), action == effective))
+        found = rivals.get(choice := choice_of(action), {})
+        out.append(Option(action, choice, label, order, found.get("score"), found.get("upper"), action == effective))
     if len(out) > _OPTIONS:  # the best of a fine grid; every other number can be written
         best = sorted(out, key=lambda o: (not o.current, -_bound(o.bound)))[:_OPTIONS]
         out = [o for o in out if o in best]
     return tuple(out)
+
+
+def choice_of(action: Any) -> str:
+    """A recorded action as a form sends it: a number, or as many with + between them."""
+    return "+".join(map(str, action)) if isinstance(action, list) else str(action)
 
 
 def tell(reader: AuditReader, id: str, plan: Plan | None, came: Mapping[int, float]) -> Told:
@@ -91,7 +97,7 @@ def tell(reader: AuditReader, id: str, plan: Plan | None, came: Mapping[int, flo
     try:
         told = explain_row(reader, row, None if plan is None else plan.settings)
         text, members, weights = told.text, told.members, told.weights
-        unit, orders = told.outcome_unit or told.units, tuple(float(x) for x in told.orders)
+        unit, orders = told.outcome_unit or told.units, told.orders
         title = "Plan" if told.released else "The plan that was not released"
     except UCSearchError as error:
         return Told(str(error), _conditions(record), _rivals(record), None, "", (), "", (), action_unit(record, plan))
@@ -103,7 +109,8 @@ def tell(reader: AuditReader, id: str, plan: Plan | None, came: Mapping[int, flo
     return Told(
         text, _conditions(record), _rivals(record), claim.get("action_index"),
         fan("fan", "Forecast", rows, came, unit) if rows else "", table,
-        bars("plan", title, orders, told.action_unit) if orders else "", orders, action_unit(record, plan),
+        bars("plan", title, [sum(x) if isinstance(x, tuple) else float(x) for x in orders], told.action_unit)
+        if orders else "", orders, action_unit(record, plan),
     )  # fmt: skip
 
 
@@ -143,7 +150,7 @@ def action_unit(record: Mapping[str, Any], plan: Plan | None) -> str:
 def ranges(record: Mapping[str, Any], task: Task | None) -> tuple[tuple[float, float], ...]:
     """Where none of the recorded actions is allowed: ranges of numbers that are, as far as they were tried. Whoever
     must decide would have to guess them."""
-    if task is None or "inputs" not in record:
+    if task is None or task.width or "inputs" not in record:
         return ()
     known = [float(decode_number(x)) for x in (*record["task"]["actions"], *record["inputs"]["state"]) if x is not None]
     known = [x for x in known if math.isfinite(x) and abs(x) < _FAR]
@@ -186,15 +193,6 @@ def _bound(value: Any) -> float:
     return math.inf if value is None else float(decode_number(value))
 
 
-def _number(value: Any) -> str:
-    if value is None:
-        return "-"
-    try:
-        return f"{float(decode_number(value)):.6g}"
-    except (TypeError, ValueError, UCSearchError):
-        return str(value)
-
-
 HEAD = ("seq", "id", "plan", "series", "outcome", "reason", "action", "label", "effective", "overridden", "now",
         "valid_until", "sentence")  # fmt: skip
 
@@ -226,7 +224,7 @@ _FORMULA = re.compile("(^|[;\t\r\n])( *[=+@\t\r\uff1d\uff0b\uff20\uff0d-])")
 def _cell(value: Any) -> Any:
     if isinstance(value, str):
         return _FORMULA.sub(r"\1'\2", value)
-    return "" if value is None else value
+    return "" if value is None else choice_of(value) if isinstance(value, list) else value
 
 
 def levels_head() -> tuple[str, ...]:

@@ -65,6 +65,8 @@ def figure(value: Any, places: int | None = None) -> str:
     """A number of a record for people."""
     if value is None or value == "":
         return NONE
+    if isinstance(value, list | tuple):  # an action of several numbers
+        return "+".join(figure(x, places) for x in value)
     try:
         found = float(decode_number(value)) if isinstance(value, str) else float(value)
     except (TypeError, ValueError, UCSearchError):

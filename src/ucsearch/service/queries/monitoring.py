@@ -17,7 +17,7 @@ from ucsearch.policies import MODES
 from ucsearch.records.arrays import decode_array
 from ucsearch.records.canonical import decode_number, encode_number
 from ucsearch.records.entries import NoEntry, Row
-from ucsearch.records.overrides import recorded_inputs
+from ucsearch.records.overrides import recorded_action, recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.rules.answers import as_number
 from ucsearch.service.errors import Problem
@@ -74,7 +74,7 @@ def worth(record: Mapping[str, Any], task: Task, value: Any, blob: Callable[[str
         return None
     try:
         given = recorded_inputs(record, task)
-        trace, settings, a = record["inputs"]["trace"], record["settings"], float(decode_number(action))
+        trace, settings, a = record["inputs"]["trace"], record["settings"], recorded_action(action)
         members, weights, mean = (decode_array(blob(trace[n]["$blob"]))[0] for n in ("members", "weights", "mean"))
         came = value if isinstance(value, list) else [value]
         if len(came) != task.fields or not len(members):

@@ -179,14 +179,15 @@ async def override(service: Service, principal: Principal, request: Request, id:
         if any(o.record.get("entry", row.seq) == row.seq for o in turn.log.reports(row.id)):
             raise Problem("not_newest", "an outcome of this decision is reported; it can no longer be overridden")
         task = service.task_of(record)
+        action = tuple(body.action) if isinstance(body.action, list) else body.action
         try:
-            judge(record, task, body.action, force=body.force)
+            judge(record, task, action, force=body.force)
         except NotAllowed as error:
             raise Problem("not_allowed", sentence_of(error.problem), allowed=error.feasible[:100]) from error
         except (RecordError, InputError) as error:
             raise Problem("not_allowed", sentence_of(error)) from error
         made = turn.log.override(
-            row.seq, task=task, who=principal.name, why=why, action=body.action, at=turn.now, request=request,
+            row.seq, task=task, who=principal.name, why=why, action=action, at=turn.now, request=request,
             force=body.force,
         )  # fmt: skip
         service.metrics.overrides.labels(str(record.get("plan", ""))).inc()

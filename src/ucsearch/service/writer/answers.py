@@ -11,7 +11,7 @@ from typing import Any, cast
 from ucsearch.errors import UCSearchError
 from ucsearch.records.canonical import canonical, decode_number
 from ucsearch.records.entries import Row
-from ucsearch.records.overrides import build_recorded
+from ucsearch.records.overrides import build_recorded, recorded_action
 from ucsearch.service.schemas import Answer, MonitorState, plain
 from ucsearch.task import Task
 from ucsearch.tasks.base import config_of
@@ -45,7 +45,7 @@ def label_of(record: Mapping[str, Any], action: Any) -> str:
 
 
 def order_of(record: Mapping[str, Any], action: Any) -> float | None:
-    """Units that an action orders, where that is another number than the action."""
+    """Units that an action orders, where that is another number than the action; of several suppliers together."""
     recorded = record.get("task", {})
     if action is None or "inputs" not in record:
         return None
@@ -56,7 +56,8 @@ def order_of(record: Mapping[str, Any], action: Any) -> float | None:
     try:
         state = build_recorded(task.state, inputs, "state")
         params = _params(kind, tuple(inputs["params"]), tuple(inputs["params_lengths"]))
-        return config_of(task).quantity(state, float(decode_number(action)), params)
+        taken = action if isinstance(action, tuple) else recorded_action(action)
+        return config_of(task).quantity(state, taken, params)
     except (UCSearchError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
         return None
 

@@ -82,7 +82,8 @@ class _Report:
         values = item.value if isinstance(item.value, list) else [item.value]
         overrides = self.turn.log.overrides(row.seq) if item.taken is not None else ()
         is_asked = item.taken in [row.record["outcome"]["action"], *(o.record["action"] for o in overrides)]
-        for name, numbers in (("value", values), ("taken", [] if item.taken is None or is_asked else [item.taken])):
+        taken = [] if item.taken is None or is_asked else item.taken
+        for name, numbers in (("value", values), ("taken", taken if isinstance(taken, list) else [taken])):
             if not all(abs(x) <= LARGEST for x in numbers):
                 raise Problem("invalid", f"at most {LARGEST:g} either way", where=(f"items[{i}].{name}",))
         trace = row.record.get("inputs", {}).get("trace", {})

@@ -127,9 +127,6 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
     if settings.fields:
         text = f"outcomes of several fields ({', '.join(settings.fields)}) are for files and decide_cases"
         raise ConfigError([f"plan {table.name!r}: {text}"])
-    if any(isinstance(action, tuple) for action in settings.task.task().actions):
-        text = "actions of several numbers are for the library (uc.decide); a service decides, overrides and shows one"
-        raise ConfigError([f"plan {table.name!r}: {text}"])
     watching = None if table.monitor is None else table.monitor.watching(settings.gate)
     gate = dataclasses.replace(settings.gate, pausable=True)
     if watching is not None and table.monitor is not None:
