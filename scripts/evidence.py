@@ -124,8 +124,9 @@ def rehearsed(name: str, options: RunOptions) -> str:
     is a repeat of its look, else another look."""
     if load_suite(name).settings.plan().series.keys() <= {"design"}:
         return f"{name}: holds nothing out"
-    selection, opens = rehearse(name, ROOT / "build" / "rehearsal", **options)
     held = EVIDENCE / name / "selection.json"
+    own: Any = {**options, "say": print, "underpowered": was_underpowered(EVIDENCE / name)}
+    selection, opens = rehearse(name, ROOT / "build" / "rehearsal", **own)
     made = (ROOT / "build" / "rehearsal" / name / "selection.json").read_bytes()
     word = "never run" if not held.exists() else "as committed" if held.read_bytes() == made else "NOT as committed"
     return f"{name}: {selection['candidate']}, the test {'opens' if opens else 'stays closed'}; selection {word}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,24 +54,32 @@ def items(store: str, count: int, seed: int) -> list[tuple[str, Any]]:
 def make_panel(
     stores: tuple[str, ...], count: int, *, fixed: float, pack: float, model: str, end: Any = "salvage"
 ) -> tuple[Panel, list[str]]:
-    """Episodes that end four weeks before the data do; `fixed` and `pack` in days of demand. `end`: how plans value
-    what is left (what is paid knows no such value)."""
+    """The panel of so many items a store, and each item's store."""
     named = [(store, *item) for store in stores for item in items(store, count, 7)]
+    forecaster = FORECASTERS[model](paths=PATHS, floor=0.0)
+    made = panel_of([(name, y) for _, name, y in named], 7, forecaster, fixed=fixed, pack=pack, end=end)
+    return made, [store for store, _, _ in named]
+
+
+def panel_of(
+    named: Sequence[tuple[str, Any]], season: int, forecaster: Any, *, fixed: float, pack: float, end: Any = "salvage"
+) -> Panel:
+    """Episodes of series of one length that end four weeks before the data do; `fixed` and `pack` in periods of demand.
+    `end`: how plans value what is left (what is paid knows no such value)."""
     config = LeadTimeInventory(
         lead_time=2, order_sizes=tuple(float(i) for i in range(LOTS + 1)), fixed_cost=1.0, merge_arrivals=True,
         end_stock=end,
     )  # fmt: skip
-    task, start = config.task(), len(named[0][2]) - 28 - DAYS
+    task, start = config.task(), len(named[0][1]) - 28 - DAYS
     layout, base = task.params_layout, config.params()
     assert layout is not None
-    y = np.stack([series for _, _, series in named])
+    y = np.stack([series for _, series in named])
     mean = np.maximum(y[:, start - 60 : start].mean(axis=1), 0.1)
     packs = np.maximum(1.0, np.round(pack * mean)) if pack else np.zeros(len(y))
     marks = np.arange(start - 1, start - 1 + DAYS)
-    forecaster = FORECASTERS[model](paths=PATHS, floor=0.0)
     members = np.stack([
-        forecaster.forecast(v, marks, horizon=HORIZON, season=7, stream=series_stream(1, name)).expand().members
-        for _, name, v in named
+        forecaster.forecast(v, marks, horizon=HORIZON, season=season, stream=series_stream(1, name)).expand().members
+        for name, v in named
     ])  # fmt: skip
     params = base._replace(**{
         f: np.repeat([x], len(y), axis=0) for f, x in base._asdict().items()
@@ -89,13 +97,12 @@ def make_panel(
     future = np.stack(
         [y[:, np.minimum(np.arange(start + t, start + t + HORIZON), y.shape[1] - 1)] for t in range(DAYS)], axis=1
     )
-    panel = Panel(
+    return Panel(
         task, config, at, np.array([at.flatten(s, "state") for s in begin]),
-        tuple(Stretch("m5", name, 0, start, DAYS, 7, v, 1.0) for _, name, v in named),
+        tuple(Stretch("m5", name, 0, start, DAYS, season, v, 1.0) for name, v in named),
         members, y[:, start : start + DAYS], future, tuple(v[:start] for v in y), forecaster.name, grid,
         layout.rows(params, "params"),
     )  # fmt: skip
-    return panel, [store for store, _, _ in named]
 
 
 def closed(panel: Panel) -> Chooser:
