@@ -9,6 +9,7 @@
 A suite is run in a folder of its own and then takes the place of the committed evidence: the same code, settings and
 platform give the same bytes, and it is said where they do not. Every look goes to the one ledger, evidence/looks.jsonl;
 a run whose suite file, card, selection and periods are those of an earlier look is its repeat and shows nothing new.
+Where today's code chooses otherwise on validation, a suite stays closed, unless --another-look is given.
 A run that was killed goes on: within a suite with the windows it had done, and past the suites that it had finished
 with the same code (--again runs those too).
 """
@@ -28,10 +29,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from studies.stress_figure import stress_figure  # noqa: E402
-from ucsearch.lab.suites.evidence.ledger import LEDGER, code_sha256  # noqa: E402
+from ucsearch.lab.suites.evidence.ledger import LEDGER, code_sha256, same_choice  # noqa: E402
 from ucsearch.lab.suites.evidence.manifest import find_evidence, read_evidence  # noqa: E402
 from ucsearch.lab.suites.gates.claims import status_rows  # noqa: E402
-from ucsearch.lab.suites.job import RunOptions  # noqa: E402
+from ucsearch.lab.suites.job import AnotherLook, RunOptions  # noqa: E402
 from ucsearch.lab.suites.report import write_reports  # noqa: E402
 from ucsearch.lab.suites.run import WHOLE, evaluate, rehearse  # noqa: E402
 from ucsearch.lab.suites.suite import load_suite, suite_names  # noqa: E402
@@ -96,6 +97,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="local copies of public data; else UCSEARCH_DATA")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--again", action="store_true", help="also what a killed run had finished")
+    parser.add_argument("--another-look", action="store_true", help="also where validation chooses anew")
     for name in ("dry-run", "table", "times"):
         parser.add_argument(f"--{name}", action="store_true")
     asked = parser.parse_args()
@@ -106,10 +108,10 @@ def main() -> None:
     options: RunOptions = {"data_dir": asked.data_dir, "threads": asked.threads, "ledger": EVIDENCE / LEDGER}
     if asked.dry_run:
         for name in names:
-            print(rehearsed(name, options), flush=True)
+            print(f"{name}: {rehearsed(name, options)}", flush=True)
         return
     if not asked.table:
-        run(names, options, asked.again)
+        run(names, options, again=asked.again, another_look=asked.another_look)
     ALL.write_text(with_table(ALL.read_text("utf-8"), results_table(EVIDENCE)), "utf-8")
     if (EVIDENCE / "stressors" / "manifest.json").exists():
         tables = read_evidence(EVIDENCE / "stressors").predicate["tables"]
@@ -120,19 +122,22 @@ def main() -> None:
 
 
 def rehearsed(name: str, options: RunOptions) -> str:
-    """What validation chooses with today's code, and whether the committed selection has the same bytes: then the run
-    is a repeat of its look, else another look."""
+    """What validation chooses with today's code, and whether it is what was committed: then the run is a repeat of its
+    look, else another look."""
     if load_suite(name).settings.plan().series.keys() <= {"design"}:
-        return f"{name}: holds nothing out"
+        return "holds nothing out"
     held = EVIDENCE / name / "selection.json"
     own: Any = {**options, "say": print, "underpowered": was_underpowered(EVIDENCE / name)}
     selection, opens = rehearse(name, ROOT / "build" / "rehearsal", **own)
-    made = (ROOT / "build" / "rehearsal" / name / "selection.json").read_bytes()
-    word = "never run" if not held.exists() else "as committed" if held.read_bytes() == made else "NOT as committed"
-    return f"{name}: {selection['candidate']}, the test {'opens' if opens else 'stays closed'}; selection {word}"
+    word = "never run"
+    if held.exists():
+        before = json.loads(held.read_bytes())
+        same = selection == before or same_choice(selection, before) is not None
+        word = "as committed" if same else "NOT as committed"
+    return f"{selection['candidate']}, the test {'opens' if opens else 'stays closed'}; selection {word}"
 
 
-def run(names: list[str], options: RunOptions, again: bool) -> None:
+def run(names: list[str], options: RunOptions, *, again: bool, another_look: bool) -> None:
     work = ROOT / "build" / "evidence"
     finished = work / "finished.json"
     done: dict[str, str] = {} if again or not finished.exists() else json.loads(finished.read_text("utf-8"))
@@ -149,7 +154,12 @@ def run(names: list[str], options: RunOptions, again: bool) -> None:
                 print(f"[{n + 1}/{len(names)}] {name}: {label} {count}/{total}", end="\x1b[K\r", flush=True)
 
         own: Any = {**options, "progress": progress, "say": print, "underpowered": was_underpowered(place)}
-        found = evaluate(name, work, **own)
+        held = place / "selection.json"
+        try:
+            found = evaluate(name, work, **own, repeats=held if held.exists() and not another_look else None)
+        except AnotherLook as error:
+            print(f"{name}: {error}", flush=True)
+            continue
         same = ""
         if (place / "manifest.json").exists():
             same = ", as committed" if digest(place) == digest(found.folder) else ", NOT as committed"

@@ -13,9 +13,9 @@ import pytest
 from ucsearch.errors import InputError, RecordError
 from ucsearch.lab.data.embedded import sample_demand
 from ucsearch.lab.suites.evidence import ledger
-from ucsearch.lab.suites.evidence.ledger import Look, append_look, check_kept, read_ledger
+from ucsearch.lab.suites.evidence.ledger import Look, append_look, check_kept, is_tied, read_ledger
 from ucsearch.lab.suites.evidence.rows import EvidenceError
-from ucsearch.lab.suites.job import Job, TestSplitClosed
+from ucsearch.lab.suites.job import AnotherLook, Job, TestSplitClosed
 from ucsearch.lab.suites.kinds.series import Pool
 from ucsearch.records.canonical import canonical
 
@@ -161,3 +161,35 @@ def test_windows_are_disjoint_in_time_and_see_nothing_later(tmp_path: Path) -> N
         np.testing.assert_array_equal(v.y, later[0].y[: len(v.y)])  # one scale, from the fitting part alone
     first, second = (t for t in test if t.series == test[0].series)
     assert first.start + first.decisions == second.start
+
+
+def repeated(tmp_path: Path, record: dict[str, Any]) -> Job:
+    held, folder = tmp_path / "s" / "selection.json", tmp_path / f"again {len(list(tmp_path.iterdir()))}" / "s"
+    job = Job(folder, IDENTITY, repeats=held, ledger=tmp_path / "looks.jsonl")
+    job.select(record)
+    job.open_test(pool().opened())
+    return job
+
+
+def test_a_run_that_chooses_the_same_repeats_a_look_and_another_choice_stays_closed(tmp_path: Path) -> None:
+    first = Job(tmp_path / "s", IDENTITY)
+    first.select({"candidate": "a", "rows_sha256": "0" * 64})
+    first.open_test(pool().opened())
+    assert repeated(tmp_path, {"candidate": "a", "rows_sha256": "0" * 64}).looks == (1, [])
+    later = repeated(tmp_path, {"candidate": "a", "rows_sha256": "1" * 64})  # the rows have other bytes
+    assert later.looks == (1, [])
+    with pytest.raises(AnotherLook, match="chose otherwise"):
+        repeated(tmp_path, {"candidate": "b", "rows_sha256": "1" * 64})
+    lines = read_ledger(tmp_path / "looks.jsonl")
+    assert [line["repeat_of"] for line in lines] == [None, 1, 1]
+    assert ["repeats" in line for line in lines] == [False, False, True]
+    assert is_tied(lines[2], {"candidate": "a", "rows_sha256": "1" * 64})
+    assert not is_tied(lines[2], {"candidate": "b", "rows_sha256": "1" * 64})
+
+
+def test_a_line_that_repeats_what_no_look_has_is_refused(tmp_path: Path) -> None:
+    job = Job(tmp_path / "s", IDENTITY)
+    job.select({"candidate": "a", "rows_sha256": "0" * 64})  # written down, never opened
+    with pytest.raises(EvidenceError, match="no earlier look"):
+        repeated(tmp_path, {"candidate": "a", "rows_sha256": "1" * 64})
+    assert not (tmp_path / "looks.jsonl").exists()

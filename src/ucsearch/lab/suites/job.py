@@ -24,12 +24,13 @@ from ucsearch.lab.suites.evidence.ledger import (
     code_sha256,
     own_look,
     read_ledger,
+    same_choice,
 )
 from ucsearch.lab.suites.gates.power import LEAST_POWER
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
 
-__all__ = ["Job", "Progress", "RunOptions", "TestSplitClosed"]
+__all__ = ["AnotherLook", "Job", "Progress", "RunOptions", "TestSplitClosed"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -38,6 +39,10 @@ class TestSplitClosed(RecordError):
     """Somebody asked for test data before anything was selected."""
 
     __test__ = False  # not a test class, whatever its name
+
+
+class AnotherLook(RecordError):
+    """A run that was to repeat an earlier one would look at the test with another selection."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -49,6 +54,7 @@ class RunOptions(TypedDict, total=False):
     say: Callable[[str], None] | None  # is told the power before the test is opened
     ledger: str | Path | None  # of looks; `looks.jsonl` beside the suite's folder unless given
     underpowered: bool  # open the test although the gate is unlikely to pass
+    repeats: str | Path | None  # a selection record: the test opens only if this run chooses the same
     families: Mapping[str, str | Path]  # other files of the same form to take a family's series from
 
 
@@ -63,6 +69,8 @@ class Job:
         self.threads = options.get("threads")
         self._progress, self._say = options.get("progress"), options.get("say")
         self.underpowered = options.get("underpowered", False)
+        repeats = options.get("repeats")
+        self.repeats = None if repeats is None else Path(repeats)
         self.families = {name: Path(path) for name, path in (options.get("families") or {}).items()}
         self._opened = False
         self._timing: dict[str, dict[str, float]] = {}
@@ -140,16 +148,28 @@ class Job:
             raise TestSplitClosed("the test split stays closed until a selection record exists")
         if self._opened:
             return
+        selection = loads(self.selection_path.read_bytes())
+        repeats = self._repeats(selection)
         # A run that was killed goes on with the look it has begun; one that finished has left a manifest.
         unfinished = self.work / "look.json"
         if unfinished.exists() and own_look(read_ledger(self.ledger), self._look()) is not None:
             self._opened = True
             return
-        protocol = loads(self.selection_path.read_bytes()).get("protocol") or {}
+        protocol = selection.get("protocol") or {}
         spans = by_dataset(opened, protocol.get("families") or {}, self._look().suite)
-        look = append_look(self.ledger, self._look(), spans, code=code_sha256())
+        look = append_look(self.ledger, self._look(), spans, code=code_sha256(), repeats=repeats)
         _write(unfinished, canonical(look))
         self._opened = True
+
+    def _repeats(self, selection: dict[str, Any]) -> dict[str, str] | None:
+        """What ties this run to the one that it is to repeat; None where the bytes do, or there is none to repeat."""
+        held = None if self.repeats is None else loads(self.repeats.read_bytes())
+        if held is None or held == selection:
+            return None
+        tie = same_choice(selection, held)
+        if tie is None:
+            raise AnotherLook("validation chose otherwise than the run that was to be repeated; the test stays closed")
+        return tie
 
     def _look(self) -> Look:
         return Look(

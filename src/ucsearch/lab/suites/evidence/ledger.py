@@ -2,7 +2,9 @@
 
 It lies outside the suites' folders, so that a fresh folder does not forget what was seen. A line says which suite,
 card and selection opened which periods of which series. A run that repeats an earlier look in all of these is written
-down too, but shows nothing new and is not counted again.
+down too, but shows nothing new and is not counted again. Other code may give validation rows other bytes and choose the
+same: such a line names the earlier selection and the digest of its rows (`repeats`), with which put in place the new
+selection has the earlier one's bytes.
 """
 
 from __future__ import annotations
@@ -30,8 +32,11 @@ __all__ = [
     "by_dataset",
     "check_kept",
     "code_sha256",
+    "is_tied",
+    "own_line",
     "own_look",
     "read_ledger",
+    "same_choice",
 ]
 
 LEDGER = "looks.jsonl"
@@ -51,7 +56,10 @@ class Look(NamedTuple):
 
 _MEMBERS = ("card_sha256", "code_sha256", "head", "look", "opened", "previous", "repeat_of", "selection_sha256",
             "suite", "suite_sha256", "taken_over")  # fmt: skip
-_IDENTITY = ("suite", "suite_sha256", "card_sha256", "selection_sha256", "opened")
+_DIGESTS = ("suite_sha256", "card_sha256", "selection_sha256", "previous", "head", "code_sha256")
+_OPTIONAL = ("repeats",)
+_REPEATED = ("selection_sha256", "rows_sha256")
+_IDENTITY = ("suite", "suite_sha256", "card_sha256", "opened")
 
 
 def by_dataset(opened: Opened, families: Mapping[str, str], suite: str) -> dict[str, dict[str, list[int]]]:
@@ -123,8 +131,17 @@ def check_kept(looks: Sequence[Mapping[str, Any]], kept: str) -> None:
         )
 
 
-def append_look(path: Path, own: Look, opened: Opened, *, code: str | None, taken_over: bool = False) -> dict[str, Any]:
-    """Write a look down and return its line. `opened` by data set; `taken_over`: from before there was a ledger."""
+def append_look(
+    path: Path,
+    own: Look,
+    opened: Opened,
+    *,
+    code: str | None,
+    taken_over: bool = False,
+    repeats: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Write a look down and return its line. `opened` by data set; `taken_over`: from before there was a ledger;
+    `repeats`: see `same_choice`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path):
         looks = read_ledger(path)
@@ -135,6 +152,7 @@ def append_look(path: Path, own: Look, opened: Opened, *, code: str | None, take
             "opened": {name: {one: list(span) for one, span in series.items()} for name, series in opened.items()},
             "taken_over": taken_over,
             "previous": looks[-1]["head"] if looks else GENESIS,
+            **({} if repeats is None else {"repeats": dict(repeats)}),
         }
         look["repeat_of"] = _repeated(looks, look)
         look["head"] = _head(look)
@@ -145,9 +163,28 @@ def append_look(path: Path, own: Look, opened: Opened, *, code: str | None, take
 
 
 def own_look(looks: Sequence[Mapping[str, Any]], own: Look) -> Mapping[str, Any] | None:
-    """The first look under this suite, card and selection."""
+    """The first look under this suite, card and selection, or the one that it repeats."""
+    found = own_line(looks, own)
+    return looks[found["repeat_of"] - 1] if found is not None and found["repeat_of"] is not None else found
+
+
+def own_line(looks: Sequence[Mapping[str, Any]], own: Look) -> Mapping[str, Any] | None:
+    """The first line under this suite, card and selection."""
     wanted = own._asdict()
     return next((look for look in looks if all(look[name] == value for name, value in wanted.items())), None)
+
+
+def is_tied(line: Mapping[str, Any], selection: Mapping[str, Any]) -> bool:
+    """Whether the selection of a line really is the one that it says it repeats; True where it says nothing."""
+    tie = line.get("repeats")
+    return tie is None or same_choice(selection, {**selection, "rows_sha256": tie["rows_sha256"]}) == tie
+
+
+def same_choice(selection: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, str] | None:
+    """What ties a selection record to an earlier one, if they differ in nothing but the digest of validation's rows."""
+    if "rows_sha256" not in held or {**selection, "rows_sha256": held["rows_sha256"]} != held:
+        return None
+    return {"selection_sha256": hashlib.sha256(canonical(held)).hexdigest(), "rows_sha256": held["rows_sha256"]}
 
 
 def before(looks: Sequence[Mapping[str, Any]], own: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
@@ -199,15 +236,24 @@ def _head(look: Mapping[str, Any]) -> str:
 
 
 def _repeated(looks: Sequence[Mapping[str, Any]], look: Mapping[str, Any]) -> int | None:
-    same = (one["look"] for one in looks if all(one[name] == look[name] for name in _IDENTITY))
-    return next(same, None)
+    selections = {look["selection_sha256"], look.get("repeats", {}).get("selection_sha256")}
+    for one in looks:
+        if one["selection_sha256"] in selections and all(one[name] == look[name] for name in _IDENTITY):
+            first: int = one["look"] if one["repeat_of"] is None else one["repeat_of"]
+            return first
+    return None
 
 
 def _check(look: Mapping[str, Any], where: str) -> None:
-    if set(look) != set(_MEMBERS):
+    if set(look) - set(_OPTIONAL) != set(_MEMBERS):
         raise EvidenceError(f"{where}: saw the members {sorted(look)}, expected {', '.join(_MEMBERS)}")
-    for name in ("suite_sha256", "card_sha256", "selection_sha256", "previous", "head", "code_sha256"):
-        value = look[name]
+    repeats = look.get("repeats", dict.fromkeys(_REPEATED, GENESIS))
+    if not isinstance(repeats, dict) or set(repeats) != set(_REPEATED):
+        raise EvidenceError(f"{where}.repeats: saw {repeats!r}, expected {' and '.join(_REPEATED)}")
+    if "repeats" in look and look["repeat_of"] is None:
+        raise EvidenceError(f"{where}.repeats: no earlier look of these periods had that selection")
+    digests = {name: look[name] for name in _DIGESTS} | {f"repeats.{name}": value for name, value in repeats.items()}
+    for name, value in digests.items():
         if name == "code_sha256" and value is None:
             continue
         if not isinstance(value, str) or len(value) != 64 or set(value) - set("0123456789abcdef"):

@@ -25,7 +25,17 @@ from typing import Any
 
 from ucsearch.errors import UCSearchError
 from ucsearch.lab.suites.evidence.drawn import draw
-from ucsearch.lab.suites.evidence.ledger import LEDGER, Look, before, by_dataset, check_kept, own_look, read_ledger
+from ucsearch.lab.suites.evidence.ledger import (
+    LEDGER,
+    Look,
+    before,
+    by_dataset,
+    check_kept,
+    is_tied,
+    own_line,
+    own_look,
+    read_ledger,
+)
 from ucsearch.lab.suites.evidence.manifest import Evidence, FalseClaim, read_evidence
 from ucsearch.lab.suites.evidence.rows import EvidenceError, Row, split_problems
 from ucsearch.lab.suites.gates.derive import DERIVED, derive
@@ -173,10 +183,11 @@ def _selection(e: Evidence, suite: Suite, plan: Plan) -> Iterator[Problem]:
 
 
 def _own(e: Evidence, looks: list[dict[str, Any]]) -> Mapping[str, Any] | None:
-    if e.selection is None:
-        return None
-    digests = (e.digests[name] for name in ("suite.toml", "card.md", "selection.json"))
-    return own_look(looks, Look(e.predicate["suite"], *digests))
+    return None if e.selection is None else own_look(looks, _look(e))
+
+
+def _look(e: Evidence) -> Look:
+    return Look(e.predicate["suite"], *(e.digests[name] for name in ("suite.toml", "card.md", "selection.json")))
 
 
 def _looks(e: Evidence, plan: Plan, looks: list[dict[str, Any]]) -> Iterator[Problem]:
@@ -200,6 +211,8 @@ def _looks(e: Evidence, plan: Plan, looks: list[dict[str, Any]]) -> Iterator[Pro
     if not tested:
         yield Problem("rows.jsonl", "no row of the test split", f"look {own['look']} opened it")
         return
+    if e.selection is not None and not is_tied(own_line(looks, _look(e)) or {}, e.selection):
+        yield Problem(f"{LEDGER} repeats", "another choice", "the selection of the look that the line says it repeats")
     families = (e.selection or {})["protocol"]["families"]
     spans = by_dataset(_spans(tested), families, e.predicate["suite"])
     named = {name: sorted(series) for name, series in own["opened"].items()}
