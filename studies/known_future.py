@@ -1,12 +1,12 @@
-"""What knowing the future and unknown demand is worth in realised cost, for the default policy on M5 items.
+"""What a known future, and days whose demand is not known, change in the realised cost of the default policy on M5
+items: SNAP days (real demand), a simulated promotion, and simulated stock-outs whose demand is known.
 
-SNAP days as known future (real demand), a simulated promotion, and simulated stock-outs whose demand is known.
-
-    python -m studies.known_future
+    python -m studies.known_future --items 180
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from studies.targets import COUNTED, items
+from studies.m5_items import drawn, sales_of
 from ucsearch.lab.data.m5 import M5_FIRST_DAY
 from ucsearch.lab.data.resolve import resolve
 from ucsearch.planner.backtest.replay import History, Replay, read_histories
@@ -25,7 +25,7 @@ from ucsearch.planner.settings import Settings, parse_settings
 from ucsearch.replay.statistics import paired
 
 Floats = NDArray[np.float64]
-COUNT = 60  # items
+COUNTED = 56  # days
 SETTINGS = """
 period = "day"
 [task]
@@ -94,16 +94,22 @@ def compare(
         paid = cost(settings, histories, members)
         if base is None:
             base = paid
-            print(f"{name}: {way} costs {paid.sum():,.2f} ({len(histories)} items, {settings.backtest.periods} days)")
+            counted = f"{len(histories)} items, {settings.backtest.periods} days"
+            print(f"{name}: {way} {paid.sum():,.2f} ({counted})", flush=True)
             continue
         names = [h.series for h in histories]
         saved = paired(base / base.mean(), paid / base.mean(), names, seed=1, name=f"{name} {way}")
-        print(f"  {way}: {paid.sum():,.2f}, saves {100 * (1 - paid.sum() / base.sum()):+.2f} %, {saved}")
+        told = f"{100 * saved.mean:+.2f} % [{100 * saved.low:+.2f}, {100 * saved.high:+.2f}]"
+        print(f"  {way}: {paid.sum():,.2f}, saves {told}", flush=True)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m studies.known_future", description=__doc__)
+    parser.add_argument("--items", type=int, default=180)
+    parser.add_argument("--seed", type=int, default=5)
+    given = parser.parse_args()
     settings = parse_settings(SETTINGS.format(periods=COUNTED).encode(), "known_future.toml")
-    sales = items(COUNT, seed=5)
+    sales = sales_of(drawn(given.items, given.seed, fresh=False))
     snap = snap_days(resolve("m5/snap").path, 447 + 40)
 
     def state(i: int) -> Floats:
@@ -112,7 +118,7 @@ def main() -> None:
         return snap[store][447 - len(h.y) :][:, None]
 
     compare("SNAP days", settings, sales, {
-        "not told": lambda i, y: (y, None), "known ahead": lambda i, y: (y, state(i)),
+        "without": lambda i, y: (y, None), "known ahead": lambda i, y: (y, state(i)),
     })  # fmt: skip
 
     rng = np.random.default_rng(11)
@@ -124,7 +130,7 @@ def main() -> None:
         promotions.append(on[:, None])
         lifted.append(h._replace(y=h.y + rng.poisson(1.5 * h.y.mean() * on[: len(h.y)])))
     compare("promotion", settings, Sales(tuple(lifted), (), "day", file="m5"), {
-        "not told": lambda i, y: (y, None), "known ahead": lambda i, y: (y, promotions[i]),
+        "without": lambda i, y: (y, None), "known ahead": lambda i, y: (y, promotions[i]),
     })  # fmt: skip
 
     gone = []
@@ -134,8 +140,8 @@ def main() -> None:
         gone.append(out)
     compare("stock-outs on 15 % of the days", settings, sales, {
         "sales as demand": lambda i, y: (np.where(gone[i], np.floor(0.3 * y), y), None),
-        "not known": lambda i, y: (np.where(gone[i], np.nan, y), None),
-        "demand told": lambda i, y: (y, None),
+        "marked as unknown": lambda i, y: (np.where(gone[i], np.nan, y), None),
+        "demand known": lambda i, y: (y, None),
     })  # fmt: skip
 
 

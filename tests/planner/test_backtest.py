@@ -153,6 +153,8 @@ def test_a_price_adds_profit(tmp_path: Path) -> None:
     track = result.tracks["base-stock"]
     assert np.allclose(track.parts["revenue"], 2.0 * track.parts["served"])
     assert "profit [EUR]" in result.text()
+    assert "policy earns more: share of the other's profit" in result.text()
+    assert "saves" not in result.text()
 
 
 def test_salvage_is_credited_at_the_end(tmp_path: Path) -> None:

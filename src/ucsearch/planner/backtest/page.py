@@ -78,7 +78,12 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
     against = [(r["name"], r["ahead"], r["low"], r["high"]) for r in rows if r["name"] not in (POLICY, HINDSIGHT)]
     drawn = [row for row in against if math.isfinite(row[1])]
     sign = " %" if result.in_shares else ""
-    title = "What the policy saves, %" if result.in_shares else f"Policy better by, {money} per {result.unit}"
+    title = "What the policy earns more, %" if result.earns else "What the policy saves, %"
+    if not result.in_shares:
+        title = f"Policy better by, {money} per {result.unit}"
+    ahead = "Policy earns more" if result.earns else "Policy saves"
+    if not result.in_shares:
+        ahead = f"Policy better by [{money} per {result.unit}]"
     caption = "To the right of zero your policy is better; an interval across zero is open."
     bars, course = "", f"Cumulative {result.word}"
     if result.word == "cost":
@@ -91,7 +96,7 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
         summary=[("Series", f"{len(result.series):,}"),
                  ("Periods", f"{result.tracks[POLICY].reward.shape[1]} of {one_period(s.period)}"),
                  ("Released", f"{100.0 * result.released:.1f} %")],
-        ahead="Policy saves" if result.in_shares else f"Policy better by [{money} per {result.unit}]",
+        ahead=ahead,
         sign=sign, digits=1 if result.in_shares else 2, units=result.units,
         rows=rows, earns=any("profit" in r for r in rows), few=any(not math.isfinite(low) for _, _, low, _ in against),
         shares=[(name, told) for name, (_, _, told) in shares.items()],

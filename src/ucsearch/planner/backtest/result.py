@@ -204,7 +204,7 @@ class BacktestResult:
         best = self.hardest()
         if best is None:
             return ""
-        against, cost = self.against(best), self.word == "cost"
+        against, cost = self.against(best), self.word == "cost" and not self.earns
         chosen = "chosen on the periods before" if best in self.spent else "chosen on these periods"
         rival = f"the strongest rule, {best} ({chosen})"
         units = self.units
@@ -231,7 +231,8 @@ class BacktestResult:
 
     def _interval(self, against: Against) -> str:
         if self.in_shares:
-            return f"[{100.0 * against.low:+.1f}, {100.0 * against.high:+.1f}] % saved"
+            more = "more profit" if self.earns else "saved"
+            return f"[{100.0 * against.low:+.1f}, {100.0 * against.high:+.1f}] % {more}"
         return f"[{against.money.lower:+,.2f}, {against.money.upper:+,.2f}] {self.money} per {self.unit}"
 
     # ---------------------------------------------------------------- tables
@@ -250,7 +251,9 @@ class BacktestResult:
         """Tables in the user's units and currency; with `width` they are folded to fit."""
         s, columns = self.settings, self.columns()
         count, periods = self.tracks[POLICY].reward.shape
-        ahead = "policy saves" if self.in_shares else f"policy better by, per {self.unit}"
+        ahead, of = ("policy earns more", "profit") if self.earns else ("policy saves", "cost")
+        if not self.in_shares:
+            ahead = f"policy better by, per {self.unit}"
         costs = sum(key.endswith("_cost") for key, _, _ in columns)
         names = [f"{name} [{unit}]" if unit and unit != "%" else name for _, name, unit in columns]
         head = ["", f"{self.word} [{self.money}]", *names[:costs], ahead, *names[costs:]]
@@ -272,9 +275,7 @@ class BacktestResult:
         title += "decisions were released, the rest fell back" + (f" ({why})" if why else "")
         lines = [title, self.headline(), "", *table_lines(rows, width=width), ""]
         if self.in_shares:
-            lines.append(
-                f"policy saves: share of the other's cost, with its 95 % interval over {self.units}; - is a loss"
-            )
+            lines.append(f"{ahead}: share of the other's {of}, with its 95 % interval over {self.units}; - is a loss")
         else:
             lines.append(f"policy better by: with its 95 % interval over {self.units}; - is a loss")
         if self.knobs:

@@ -27,7 +27,15 @@ from ucsearch.records.files import whole_file
 
 __all__ = ["KINDS", "next_commands", "write_forecasts", "write_sales", "write_scaffold"]
 
-KINDS = ("inventory", "truck", "storage", "capacity", "intervention")  # the others are modules of their own
+KINDS = (
+    "inventory",
+    "truck",
+    "bakery",
+    "spares",
+    "storage",
+    "capacity",
+    "intervention",
+)  # the others are modules of their own
 FIRST_DAY = date(2024, 1, 1)  # a Monday, as the sample's week begins with one
 NOW = "2024-05-20"  # the day after the sample ends
 SERIES = 8
