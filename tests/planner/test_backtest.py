@@ -55,8 +55,9 @@ def test_every_policy_is_charged_by_the_same_book(result: BacktestResult) -> Non
         assert np.allclose(track.parts["holding"], track.parts["stock"])
         assert np.allclose(track.parts["shortage"], 9.0 * (track.parts["demand"] - track.parts["served"]))
         assert np.allclose(track.parts["ordering"], 0.5 * track.parts["order"])
-        left = np.zeros((2, 6))  # what is in stock or on order at the end is worth what it cost
+        left = np.zeros((2, 6))  # what is in stock or on order is worth what it cost, less what was there before
         left[:, -1] = 0.5 * (track.parts["stock"][:, -1] + track.parts["order"][:, -1])
+        left[:, 0] -= 0.5 * (track.parts["stock"][:, 0] + track.parts["served"][:, 0])
         assert np.allclose(
             -track.reward, track.parts["holding"] + track.parts["shortage"] + track.parts["ordering"] - left
         )
@@ -157,7 +158,7 @@ def test_a_price_adds_profit(tmp_path: Path) -> None:
     assert "saves" not in result.text()
 
 
-def test_salvage_is_credited_at_the_end(tmp_path: Path) -> None:
+def test_salvage_is_credited_at_the_end_less_what_was_there_before(tmp_path: Path) -> None:
     nothing = make_settings(text=TOML.replace("unit_cost = 0.5", "unit_cost = 0.5\nsalvage = 0.0"))
     plain = run_backtest(nothing, write_sales(tmp_path), earlier=0)
     settings = make_settings(text=TOML.replace("unit_cost = 0.5", "unit_cost = 0.5\nsalvage = 0.25"))
@@ -166,7 +167,10 @@ def test_salvage_is_credited_at_the_end(tmp_path: Path) -> None:
     assert np.array_equal(track.parts["order"], before.parts["order"])  # base-stock does not look at salvage
     credit = (track.reward - before.reward)[:, -1]
     assert np.allclose(credit, 0.25 * (before.parts["stock"][:, -1] + before.parts["order"][:, -1]))
-    assert np.array_equal(-track.reward[:, :-1], -before.reward[:, :-1])
+    held = before.parts["stock"][:, 0] + before.parts["served"][:, 0]  # before the first counted order
+    assert (held > 0.0).all()
+    assert np.allclose((track.reward - before.reward)[:, 0], -0.25 * held)
+    assert np.array_equal(-track.reward[:, 1:-1], -before.reward[:, 1:-1])
 
 
 def test_rows_by_series_and_policy(tmp_path: Path, result: BacktestResult) -> None:

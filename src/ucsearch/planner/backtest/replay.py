@@ -299,16 +299,23 @@ class Replay:
         if done.stuck.any():
             i = int(np.argmax(done.stuck))
             raise DataError(f"series {panel.series[i]}: no {self._action} is allowed, not even the fallback")
-        return self._valued(done)
+        return self._valued(done, self.skip)
 
     @property
     def _action(self) -> str:
         return str(self.settings.task.words().action)
 
-    def _valued(self, done: Walk) -> Walk:
-        """With the change of what the states are worth in every period, where the task counts it so."""
+    def _valued(self, done: Walk, first: int) -> Walk:
+        """With the change of what the states are worth: in every period, or, where the task counts what is left at the
+        end, from the `first` counted one on, so that nobody is given what was there by then."""
         if self.kind.config.left_counts != "daily":
-            return done
+            if (terminal := self.panel.task.terminal) is None:
+                return done
+            rewards = done.rewards.copy()
+            for n, history in enumerate(self.group):
+                state = self.panel.layout.build(done.states[n, first].tolist())
+                rewards[n, first] -= float(terminal(state, history.case.params))
+            return dataclasses.replace(done, rewards=rewards)
         judge = self if self.judge is None else self.judge
         return dataclasses.replace(done, rewards=done.rewards + np.diff(values_of(judge.panel, done.states), axis=1))
 
@@ -409,7 +416,7 @@ class Replay:
                 rewards[n, -1] += float(terminal(plan.states[-1], self.group[n].case.params))
         zero = np.zeros(count, np.int64)
         done = Walk(rewards, actions, states, zero, zero, zero, zero, zero, known == 0.0, {}, {})
-        done = self._valued(done)
+        done = self._valued(done, 0)
         found = {
             f"hindsight/{name}": values for name, values in {"reward": done.rewards, **parts_of(panel, done)}.items()
         }

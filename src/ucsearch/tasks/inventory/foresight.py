@@ -53,7 +53,8 @@ def foreseen(
         return f"more than {_STATES:,} levels of stock"
     programme = _Programme(p, demand, unit, round(low / unit), round(top / unit), placed, free)
     costs = [programme.cost_from(s) for s in starts]
-    best = int(np.argmin(costs))
+    worth = [0.0 if task.terminal is None else float(task.terminal(s, p)) for s in starts]
+    best = int(np.argmin(np.add(costs, worth)))  # what a start holds is not for nothing
     s, states, actions = starts[best], [starts[best]], []
     orders = programme.orders_from(s)
     for y, quantity in zip(demand.tolist(), orders, strict=True):
