@@ -19,7 +19,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(os.environ.get("UCSEARCH_SITE", ROOT / "build" / "site" / "html"))
 CHROMIUM = os.environ.get("UCSEARCH_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-PAGES = ("index.html", "tutorials/planner.html", "reference/python/ucsearch.html", "reference/settings.html", "results.html", "worth.html")
+PAGES = (
+    "index.html",
+    "tutorials/planner.html",
+    "reference/python/ucsearch.html",
+    "reference/settings.html",
+    "results.html",
+    "worth.html",
+)
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),

@@ -270,7 +270,7 @@ def override(log: tuple[Path, str], action: float, *, task: str = WHERE, code: i
 
 def test_override_is_recorded(log: tuple[Path, str]) -> None:
     path, id = log
-    assert f"M. Curie replaced SKU-1 (decision {id[:12]}) by order 100" in override(log, 100.0)
+    assert f"SKU-1: order 100 is in force, decided by M. Curie (decision {id[:12]}, entry" in override(log, 100.0)
     with AuditReader(path) as reader:
         (row,) = reader.overrides(id)
         assert reader.verify().ok
@@ -329,7 +329,7 @@ def test_a_task_in_the_current_folder(monkeypatch: pytest.MonkeyPatch, tmp_path:
     (tmp_path / "my_local_tasks.py").write_text("from ucsearch.cli.demo import TASK\n\nclass Box:\n    stock = TASK\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    assert "replaced" in override(log, 100.0, task="my_local_tasks:Box.stock")
+    assert "is in force" in override(log, 100.0, task="my_local_tasks:Box.stock")
 
 
 def test_a_task_of_evidence_is_found_in_the_current_folder_and_nothing_else_there(

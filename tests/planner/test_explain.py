@@ -40,7 +40,7 @@ def test_the_words_of_the_record(folder: Path) -> None:
     assert lines[-1] == f"certificate {row['certificate']}"
     proved = "the first action is proved best among those offered, under the forecast (certificate_pass)"
     assert any(proved in x for x in lines)
-    assert sum("<- put forward" in line for line in lines) == 1
+    assert sum("<- proposed" in line for line in lines) == 1
     assert "scores [EUR]" in told.text
     assert "at most [EUR]" in told.text
 
@@ -78,7 +78,7 @@ def test_the_newest_decision_and_its_overrides(folder: Path) -> None:
         log.override(row["certificate"], task=task, action=3.0, **words | {"why": "\x1b[31mred"})
         log.override(row["certificate"], task=None, action=None, **words | {"why": "it is over"})
     text = explain_series(folder / "log.db", "A").text
-    assert "3 (off the grid) instead" in text
+    assert "3 (not one of those offered) instead" in text
     assert "Withdrawn by M. Curie, because it is over.\nWhat counts is the decision as recorded." in text
     assert "\x1b" not in text
 

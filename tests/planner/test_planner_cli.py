@@ -73,7 +73,7 @@ def test_new_and_the_next_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert decided.splitlines()[-2:] == [
         "page in pages/decisions.html", "decisions in decisions.csv, records in decisions.db",
     ]  # fmt: skip
-    assert re.fullmatch(r"[3-8] orders in orders\.csv\n", ordered)
+    assert re.fullmatch(r"[3-7] orders in orders\.csv\n[1-5] series needs? no order\n", ordered)
     assert "cost [EUR]" in replayed
     assert "stock [pieces]" in replayed
     assert replayed.splitlines()[-1] == "page in pages/backtest.html"
@@ -88,14 +88,17 @@ def test_new_and_the_next_commands_as_printed(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(sys.modules[__name__], "shrink", lambda folder: None)
     decided, _, replayed, _ = walk_through(tmp_path, monkeypatch)
     assert decided.splitlines()[0] == "8 series: 8 RELEASED"
-    assert "\n8 series over 28 periods of one day; 100.0 % of the policy's decisions were released" in replayed
+    assert "\n8 series over 28 periods of one day; all decisions of the policy were released" in replayed
 
 
 def test_new_replaces_nothing_unasked(tmp_path: Path) -> None:
     run("new", "inventory", tmp_path)
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     result = run("new", "inventory", tmp_path, code=2)
-    assert "there already; `--folder NAME` writes into another folder, --force would replace them" in result.stderr
+    assert (
+        "there already; `ucsearch new inventory FOLDER` writes into another folder, --force replaces them"
+        in result.stderr
+    )
     run("new", "inventory", tmp_path, "--force")
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
     assert "expected one of 'inventory'" in run("new", "moon", tmp_path, code=2).stderr
@@ -165,8 +168,8 @@ def test_an_override_is_typed_with_the_commas_of_the_files(job: Path) -> None:
     assert "not as 1 or 1000" in run(*words, "1.000", code=2).stderr
     text = (job / "states.csv").read_text().replace(".0", "").replace(",", ";")
     (job / "states.csv").write_text(text)
-    assert "by 1000, which is off the grid" in run(*words, "1.000").stdout
-    assert "by 7.5, which is off the grid" in run(*words, "7,5").stdout
+    assert "A: 1000 is in force" in run(*words, "1.000").stdout
+    assert "A: 7.5 is in force" in run(*words, "7,5").stdout
     (job / "states.csv").write_text(text.replace("3", "3.5"))
     assert "not as 1 or 1000" in run(*words, "1.000", code=2).stderr
 

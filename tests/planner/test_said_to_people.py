@@ -157,7 +157,7 @@ def test_an_override_is_answered_by_the_series_name(tmp_path: Path) -> None:
     decide(tmp_path)
     words = ["--who", "M. Curie", "--why", "promotion"]
     done = CliRunner().invoke(app, ["override", "B", "10", "--set", f"files.log={tmp_path / 'log.db'}", *words])
-    assert "M. Curie replaced B (decision " in done.output
+    assert "B: order 10 is in force, decided by M. Curie (decision " in done.output
 
 
 def test_what_cannot_be_added_up_is_never_the_cheapest() -> None:

@@ -62,7 +62,7 @@ def test_side_by_side(folder: Path) -> None:
     assert (found.recorded.action, found.other.action) == (15.0, 5.0)
     text = found.text()
     assert text.startswith("C: what if capacity = 15 (was none), shortage = 5 (was 9)?")
-    assert "Instead of order 15 (RELEASED), order 5 would leave (RELEASED)." in text
+    assert "With these numbers order 5 would be sent instead of order 15." in text
     assert text.endswith("Nothing was written to the log.")
     assert (folder / "log.db").read_bytes() == before
 
@@ -182,7 +182,7 @@ def test_more_power_than_a_store_has_is_refused_and_less_is_not_called_beyond_th
     run_decide(parse_settings(STORE.encode()), forecasts, states, tmp_path / "d.csv", tmp_path / "log.db")
     for power in ("-2.5", "2.5"):
         assert f"Refused: {power} " in run(tmp_path, capsys, "N", power, code=2)
-    assert "offered" not in run(tmp_path, capsys, "N", "-1.7")
+    assert "than the" not in run(tmp_path, capsys, "N", "-1.7")
 
 
 WARD = """
@@ -312,7 +312,7 @@ def test_a_quantity_in_units_where_actions_are_levels(tmp_path: Path, capsys: py
     write_job(tmp_path)
     decide(tmp_path, parse_settings(LEVELS.encode()))
     text = run(tmp_path, capsys, "C", "12")  # 5 in stock and 5 on order: up to 22
-    assert "which is off the grid and more than the largest that was offered, 15; that orders 12" in text
+    assert "; that orders 12; it is not one of those offered and more than the largest of them, 15" in text
     with AuditReader(tmp_path / "log.db") as reader:
         (made,) = (row.record for row in reader.list(kind="override"))
     assert (made["action"], made["series"]) == (22, "C")
@@ -335,9 +335,9 @@ def test_hold_and_refused_can_be_overridden(tmp_path: Path, capsys: pytest.Captu
     decide(tmp_path, settings)
     rows = {row["series"]: row for row in read_csv(tmp_path / "out.csv")}
     assert rows["A"]["outcome"] == "HOLD"
-    assert "by 28, which is off the grid" in run(tmp_path, capsys, "A", "28")
+    assert "A: 28 is in force" in run(tmp_path, capsys, "A", "28")
     assert "an order of 20 breaks the rules" in run(tmp_path, capsys, "A", "20", code=2)
-    assert "by order 5" in run(tmp_path, capsys, "Z", "5")  # no forecast
+    assert "Z: order 5 is in force" in run(tmp_path, capsys, "Z", "5")  # no forecast
     assert "the state could not be used" in run(tmp_path, capsys, "Y", "5", code=2)
     assert "withdrew what replaced" in run(tmp_path, capsys, "A", "--withdraw")
     assert "no decision of a series 'Q'" in run(tmp_path, capsys, "Q", "5", code=2)

@@ -319,8 +319,8 @@ def test_command_line_shows_what_counts(tmp_path: Path) -> None:
         decide(log)
     words = ["--who", "M. Curie", "--why", "strike", "--task", WHERE, "--set", f"files.log={path}"]
     result = CliRunner().invoke(app, ["override", "A", "3", *words])
-    assert "M. Curie replaced" in result.output
-    assert "by 3, which is off the grid" in result.output
+    assert "A: 3 is in force, decided by M. Curie (decision " in result.output
+    assert "; it is not one of those offered" in result.output
     assert "3 (entry 2)" in CliRunner().invoke(log_app, ["list", "--log", str(path)]).output
     refused = CliRunner().invoke(app, ["override", "A", "700", *words])
     assert refused.exit_code == 2

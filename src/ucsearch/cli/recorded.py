@@ -19,7 +19,6 @@ from ucsearch.cli.options import (
     settings_of,
 )
 from ucsearch.cli.terminal import NEEDS_A_PERSON, SHOWN, UNUSABLE, printable, reported
-from ucsearch.formatting import action_figure, figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +114,8 @@ def orders(settings: SettingsOption = None, changes: ChangesOption = None) -> No
         done = run_orders(found, decisions, named, out, there)
     for path, rows in done.files:
         typer.echo(f"{rows} orders in {path}")
+    if done.idle:
+        typer.echo(f"{done.idle} series need{'s' if done.idle == 1 else ''} no order")
     if done.overridden:
         typer.echo(f"{done.overridden} overridden by a person")
     for name in done.waiting[:SHOWN]:
@@ -179,26 +180,9 @@ def override(
             shown = page if page is not None and page.exists() else None
             updated = update_decisions(found, named, log_of(found), done.row, shown)
         loads = overfilled_limits(log_of(found), found)
-    made = done.record
-    off = ", which is off the grid" if made["off_grid"] else ""
-    if done.beyond is not None:
-        side = "more than the largest" if made["action"] > done.beyond else "less than the smallest"
-        off += f" and {side} that was offered, {figure(done.beyond)}"
-    off += ", forced against the rules" if made.get("forced") else ""
-    what = "withdrew what replaced" if withdraw else "replaced"
-    pair = isinstance(made["action"], list)
-    by = (
-        ""
-        if withdraw
-        else f" by {made['label'] or action_figure(tuple(made['action']) if pair else made['action'])}{off}"
-    )
-    if done.order is not None and done.order != made["action"] and not pair:
-        by += f"; that orders {figure(done.order)}"
-    name = done.row.record.get("series") or ""
-    of = f"{printable(name)} (decision {done.row.id[:12]})" if name else done.row.id[:12]
-    typer.echo(f"entry {done.seq}, id {done.id}: {printable(who)} {what} {of}{printable(by)}")
+    typer.echo(printable(done.text(who)))
     if updated:
-        typer.echo(f"its row in {named} is as it stands now")
+        typer.echo(f"its row in {named} says so")
     _warn_of(loads)
 
 

@@ -119,7 +119,7 @@ class Decision:
             for r in self.certificate.rivals:
                 score = "not retained" if math.isnan(r.score) else f"scores {figure(r.score)}"
                 upper = "not bounded" if math.isnan(r.upper) else f"at most {figure(r.upper)}"
-                chosen = " <- put forward" if r.index == self.certificate.action_index else ""
+                chosen = " <- proposed" if r.index == self.certificate.action_index else ""
                 lines.append(f"  {r.label}: {score}, {upper}{chosen}")
             for branch in self.certificate.plan.branches:
                 steps = ", ".join(action_figure(a) for a in branch.actions[1:SHOWN_STEPS])

@@ -79,9 +79,7 @@ def html_of(d: Decision) -> str:
     ranked = sorted(
         d.certificate.rivals, key=lambda r: (r.index != put, -(r.upper if r.upper == r.upper else math.inf))
     )
-    rows = [
-        [r.label, figure_text(r.score), figure_text(r.upper), "put forward" if r.index == put else ""] for r in ranked
-    ]
+    rows = [[r.label, figure_text(r.score), figure_text(r.upper), "proposed" if r.index == put else ""] for r in ranked]
     gate = [[r.name, f"{figure(r.left)} {r.operator} {figure(r.right)}", "yes" if r.passed else "no"] for r in d.rows]
     tables = small_table(("first action", "scores", "at most", ""), rows) + small_table(("condition", "", "met"), gate)
     return f"<div>{head}{tables}</div>"

@@ -225,9 +225,11 @@ class BacktestResult:
             return f"a simple rule is cheaper: the policy costs {amount} or {change} more than {rival}; {interval}"
         if against.ends.side < 0:
             return f"a simple rule earns more: the policy earns {amount} less than {rival}; {interval}"
-        level = f"a simple rule does as well, as far as these {units} can tell"
-        middle = f"{100.0 * against.share:+.1f} %" if self.in_shares else f"{against.money.mean:+,.2f}"
-        return f"{level}: {rival}; {middle} {interval}"
+        if self.in_shares:
+            told = f"the policy saves {100.0 * against.share:+.1f} % of what {rival} costs"
+        else:
+            told = f"the policy is better by {against.money.mean:+,.2f} {self.money} per {self.unit} than {rival}"
+        return f"no clear difference from a simple rule: {told}; {interval}"
 
     def _interval(self, against: Against) -> str:
         if self.in_shares:
@@ -269,10 +271,12 @@ class BacktestResult:
             if self.earns:
                 row.insert(2, f"{-float(self.tracks[name].net.sum()):,.2f}")
             rows.append(row)
-        title = f"{count} series over {periods} periods of {one_period(s.period)}; "
-        title += f"{100.0 * self.released:.1f} % of the policy's "
         why = ", ".join(f"{name} {count:,} times" for name, count in self.reasons.items())
-        title += "decisions were released, the rest fell back" + (f" ({why})" if why else "")
+        released = f"{100.0 * self.released:.1f} % of the policy's decisions were released, the others fell back"
+        if self.released == 1.0 and not why:
+            released = "all decisions of the policy were released"
+        title = f"{count} series over {periods} periods of {one_period(s.period)}; {released}"
+        title += f" ({why})" if why else ""
         lines = [title, self.headline(), "", *table_lines(rows, width=width), ""]
         if self.in_shares:
             lines.append(f"{ahead}: share of the other's {of}, with its 95 % interval over {self.units}; - is a loss")

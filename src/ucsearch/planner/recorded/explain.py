@@ -213,7 +213,7 @@ def _overridden(overrides: list[dict[str, Any]], record: dict[str, Any], task: T
             last = "the decision as recorded"
             lines.append(f"Withdrawn by {o['who']}, because {o['why']}.")
         else:
-            off = " (off the grid)" if o.get("off_grid") else ""
+            off = " (not one of those offered)" if o.get("off_grid") else ""
             taken = o["action"] if isinstance(o["action"], int | float) else action_figure(recorded_action(o["action"]))
             last = f"{taken}{_units_of(o['action'], record, task)}"
             lines.append(f"Overridden by {o['who']}: {taken}{off} instead, because {o['why']}.")
@@ -274,7 +274,7 @@ def _alternatives(record: dict[str, Any], money: str) -> list[str]:
     unit = f" [{money}]" if money else ""
     rows = [("first action", f"scores{unit}", f"at most{unit}", "")]
     for r in ranked[:_SHOWN]:
-        note = "<- put forward" if r["index"] == index else ""
+        note = "<- proposed" if r["index"] == index else ""
         rows.append((r["label"], _figure(r["score"]), _figure(r["upper"]), note))
     lines = ["Alternatives, by the most they can score:"]
     lines += [f"  {line}" for line in table_lines(rows, ">>><")]

@@ -55,6 +55,7 @@ class Orders(NamedTuple):
     orders: tuple[Order, ...]
     files: tuple[tuple[Path, int], ...]  # with their rows
     waiting: tuple[str, ...]  # series for which nothing is sent until a person decides
+    idle: int  # series that need no order
     overridden: int
     overfilled: tuple[Load, ...]  # shared limits that people's orders break
 
@@ -87,7 +88,8 @@ def run_orders(settings: Settings, decisions: Path, log: Path, out: Path, states
         refuse_overwriting({"the orders": path}, {"the decisions": decisions, "the states": states, "the log": log})
         files.append((path, _write(path, rows, settings, by, style, _has_orders(table))))
     broken = tuple(load for load in loads if load.is_overfilled)
-    return Orders(found, tuple(files), waiting, sum(o.outcome == OVERRIDDEN for o in found), broken)
+    idle = len({o.series for o in found}) - len({o.series for o in sent}) - len(waiting)
+    return Orders(found, tuple(files), waiting, idle, sum(o.outcome == OVERRIDDEN for o in found), broken)
 
 
 def _has_orders(table: Table) -> bool:

@@ -34,6 +34,24 @@ class Overridden(NamedTuple):
     order: float | None  # units, where an action and what it orders are two numbers
     beyond: float | None = None  # the largest action that was offered, where this one is larger; or the smallest
 
+    def text(self, who: str) -> str:
+        """What is in force now, and what is unusual about it."""
+        made, id = self.record, self.row.id[:12]
+        name = self.row.record.get("series") or id
+        where = f"decision {id}, entry {self.seq} of the log"
+        action: Any = tuple(made["action"]) if isinstance(made["action"], list) else made["action"]
+        if action is None:
+            return f"{name}: {who} withdrew what replaced the decision, which is in force again ({where})"
+        text = f"{name}: {made['label'] or action_figure(action)} is in force, decided by {who} ({where})"
+        if self.order is not None and self.order != action and not isinstance(action, tuple):
+            text += f"; that orders {figure(self.order)}"
+        off = "it is not one of those offered" if made["off_grid"] else ""
+        if self.beyond is not None:
+            side = "more than the largest" if action > self.beyond else "less than the smallest"
+            off += f"{' and ' if off else ''}{side} of them, {figure(self.beyond)}"
+        forced = "it breaks the rules and was forced" if made.get("forced") else ""
+        return "; ".join(filter(None, (text, off, forced)))
+
 
 def override_decision(
     log: str | Path, decision: str, *, who: str, why: str, clock: Callable[[], datetime],

@@ -90,18 +90,28 @@ class WhatIf:
         lines = [f"{self.series}: what if {changes}?", "", *table, "", self.sentence(), *self.notes]
         return "\n".join(map(plain, [*lines, "Nothing was written to the log."]))
 
+    def _change_words(self, old: float, new: float) -> str:
+        """By how much the expected score moves; in money as a cost, or as what is earned."""
+        amount = figure(abs(new - old), 4)
+        if not self.money:
+            return f"The expected score is {amount} {'better' if new > old else 'worse'}."
+        if max(old, new) <= 0.0:
+            return f"The expected cost is {amount} {self.money} {'lower' if new > old else 'higher'}."
+        return f"It is expected to earn {amount} {self.money} {'more' if new > old else 'less'}."
+
     def sentence(self) -> str:
         """What changes, in words."""
         a, b = self.recorded, self.other
         if not self.changed:
-            text = f"The same would leave: {label_of(a) or 'nothing'}."
+            text = f"With these numbers the same would be sent: {label_of(a) or 'nothing'}."
         else:
-            text = f"Instead of {label_of(a) or 'nothing'} ({a.outcome.value}), {label_of(b) or 'nothing'} "
-            text += f"would leave ({b.outcome.value})."
-        old, new = score_of(a), score_of(b)
-        if old is not None and new is not None and old != new and self.is_comparable:
-            word, unit = ("better" if new > old else "worse"), f" {self.money}" if self.money else ""
-            text += f" The expected score is {figure(abs(new - old))}{unit} {word}."
+            old, new = (label_of(d) or "nothing" for d in (a, b))
+            if a.outcome is not b.outcome:
+                old, new = f"{old} ({a.outcome.value})", f"{new} ({b.outcome.value})"
+            text = f"With these numbers {new} would be sent instead of {old}."
+        was, would = score_of(a), score_of(b)
+        if was is not None and would is not None and was != would and self.is_comparable:
+            text += f" {self._change_words(was, would)}"
         if not b.released:
             text += f" {sentence_in(b, self.money)}"
         if is_blocked(b) and (words := blocked_words(asked_of(b))):
