@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,12 @@ def figure(value: float, digits: int = 6) -> str:
     if _MILLION <= abs(value) < _UNREADABLE:
         return f"{value:.0f}"
     return f"{value:.{digits}g}"
+
+
+def moment(written: str) -> str:
+    """A time of the log as people read it, to the second."""
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?\+00:00", written)
+    return f"{found[1]} {found[2]} UTC" if found else written
 
 
 def action_figure(action: Any) -> str:

@@ -189,11 +189,12 @@ class Allocation:
             return math.nan
         return self.result.cost_of_budget if self.later is None else self.later.free - self.upper
 
-    def explain(self, most: int = 10) -> str:
-        """What is shared, what it costs, and the series it hurt most, at `most` so many."""
+    def explain(self, most: int = 10, money: str = "") -> str:
+        """What is shared, what it costs, and the series it hurt most, at `most` so many; `money` is the currency of
+        rewards."""
         from ucsearch.allocation.show import explain_allocation
 
-        return explain_allocation(self, most)
+        return explain_allocation(self, most, money)
 
     def frame(self, backend: str = "auto") -> Any:
         """One row per series."""

@@ -25,30 +25,35 @@ __all__ = [
 ]
 
 
-TODAY = "It is best for today's limit if later days had none."  # what is proved of an allocation of one step
+# What is proved of an allocation of one step.
+TODAY = "This is proved for today's limit; limits on later days are not counted."
 
 
-def explain_allocation(allocation: Allocation, most: int = 10) -> str:
-    lines = [_headline(allocation)]
+def explain_allocation(allocation: Allocation, most: int = 10, money: str = "") -> str:
+    lines = [_headline(allocation, money)]
     result = allocation.result
     if result is None:
         return lines[0]
     for price in result.table() if result.feasible else ():
-        worth = f"one more unit is worth about {figure(price.shadow_price, 4)}" if price.binds else "not binding"
+        worth = f"one more unit is worth about {amount(price.shadow_price, money)}" if price.binds else "not binding"
         lines.append(f"  {price.resource}: {figure(price.used)} of {figure(price.limit)} used, {worth}")
-    lines.extend(_later(allocation))
+    lines.extend(_later(allocation, money))
     if allocation.served and allocation.later is None:
         lines.append(f"  {TODAY}")
     if allocation.served:
         hurt = sorted(
             (s for s in allocation.shares if s.binding and s.action != s.alone), key=lambda s: (-s.price, s.series)
         )
-        lines.extend(f"  {explain_share(s)}" for s in hurt[:most])
+        lines.extend(f"  {explain_share(s, money)}" for s in hurt[:most])
         if len(hurt) > most:
             lines.append(f"  and {len(hurt) - most} more series got less than they would have taken alone")
     if any(c.basis[2] for c in allocation.cases):
         lines.append("  Risk is charged series by series: nothing is credited for risks that cancel between them.")
     return "\n".join(lines)
+
+
+def amount(value: float, money: str, digits: int = 4) -> str:
+    return f"{figure(value, digits)} {money}".rstrip()
 
 
 def html_allocation(allocation: Allocation) -> str:
@@ -72,14 +77,16 @@ def html_allocation(allocation: Allocation) -> str:
     return f"<div>{text}{small_table(heads, rows, len(ranked))}</div>"
 
 
-def _later(allocation: Allocation) -> list[str]:
+def _later(allocation: Allocation, money: str) -> list[str]:
     """Every later step's limit, its price and its use over the simulated paths."""
     if allocation.later is None or not allocation.later.kept:
         return []
     lines = []
     for row in allocation.later.table():
         worth = (
-            f"one more unit is worth about {figure(row.shadow_price, 4)}" if row.shadow_price > 0.0 else "not binding"
+            f"one more unit is worth about {amount(row.shadow_price, money)}"
+            if row.shadow_price > 0.0
+            else "not binding"
         )
         lines.append(
             f"  {row.resource}, {row.step} {'step' if row.step == 1 else 'steps'} later: {figure(row.mean)} of "
@@ -88,17 +95,17 @@ def _later(allocation: Allocation) -> list[str]:
     return lines
 
 
-def explain_share(share: Share) -> str:
+def explain_share(share: Share, money: str = "") -> str:
     """SKU-17 got order 40 instead of order 96: the truck volume is full; one more unit is worth about 2.1."""
     if not share.binding or share.action == share.alone:  # at prices of later steps it may want what it would not alone
         return f"{share.series} got {share.label}, as it would have alone."
     return (
         f"{share.series} got {share.label} instead of {share.alone_label}: {share.binding} is full; "
-        f"one more unit of it is worth about {figure(share.price, 4)}."
+        f"one more unit of it is worth about {amount(share.price, money)}."
     )
 
 
-def _headline(allocation: Allocation) -> str:
+def _headline(allocation: Allocation, money: str = "") -> str:
     result = allocation.result
     if allocation.missing:
         why = "; ".join(map(str, allocation.missing))
@@ -117,16 +124,21 @@ def _headline(allocation: Allocation) -> str:
             f"ALLOCATION GAP: on {int(broken.sum())} of {broken.size} simulated paths no choice was found that keeps "
             f"the limits of every later step, first {step} {'step' if step == 1 else 'steps'} later. Raise that limit."
         )
-    gap = f"{figure(allocation.gap, 4)} more" if allocation.gap > result.rounding else "more"
-    if allocation.cost_of_limits > 0.0 and allocation.gap > result.rounding:
-        gap += f" ({allocation.gap / allocation.cost_of_limits:.3%} of what the limits cost)"
-    lower = allocation.upper - allocation.gap if allocation.later is not None else result.lower
-    value = f"{len(allocation.free)} series are worth {figure(lower)} together; no allocation is worth {gap}"
+    by = f"{amount(allocation.gap, money)} " if allocation.gap > result.rounding else ""
+    of = ""
+    if allocation.cost_of_limits > 0.0 and by:
+        of = f" ({allocation.gap / allocation.cost_of_limits:.3%} of what the limits cost)"
+    count, over, nothing = len(allocation.free), "", "no allocation"
+    lower = result.lower
     if allocation.later is not None:
-        value = (
-            f"{len(allocation.free)} series are worth {figure(lower)} together on average over all steps (97.5 % sure, "
-            f"{allocation.later.gaps.size} paths); no joint policy is worth {gap}"
-        )
+        lower = allocation.upper - allocation.gap
+        over = f" on average over all steps (97.5 % sure, {allocation.later.gaps.size} paths)"
+        nothing = "no joint policy"
+    if money and lower < 0.0:
+        cost = "cost, risk counted," if any(c.basis[2] for c in allocation.cases) else "are expected to cost"
+        value = f"{count} series {cost} {amount(-lower, money, 6)} together{over}; {nothing} costs {by}less{of}"
+    else:
+        value = f"{count} series are worth {amount(lower, money, 6)} together{over}; {nothing} is worth {by}more{of}"
     if allocation.passed:
         return f"ALLOCATED: {value}."
     if allocation.served:

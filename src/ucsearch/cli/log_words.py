@@ -72,11 +72,14 @@ def summary(row: Row, standing: Effective | None = None) -> dict[str, Any]:
 
 
 def print_entries(rows: tuple[Row, ...], standing: dict[int, Effective], total: int) -> None:
+    from ucsearch.formatting import moment
+
     names = ("entry", "id", "kind", "series", "outcome", "reason", "action", "written")
     cells = []
     for row in rows:
         line = summary(row, standing.get(row.seq))
-        found = (line["kind"], line["series"], line["outcome"], line["reason"], action_text(line), line["written_at"])
+        told = [line[name] for name in ("kind", "series", "outcome", "reason")]
+        found = (*told, action_text(line), moment(line["written_at"] or ""))
         cells.append((row.seq, row.id[:12], *found))
     print_table(names, cells, f"{len(rows)} of {total} entries", right=("entry",))
 

@@ -250,7 +250,7 @@ def decide(
         if reason != "none":
             typer.echo(f"  {count} {reason}")
     if report.allocation is not None:
-        typer.echo(report.allocation.explain(_CUT))
+        typer.echo(report.allocation.explain(_CUT, found.currency))
     if report.fallback_words:
         typer.echo(report.fallback_words)
     for note in report.advice:

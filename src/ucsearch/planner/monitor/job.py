@@ -139,7 +139,10 @@ def run_watch(
         reported = _logged(reader)
         if given is None and not reported:
             raise InputError(
-                "--outcomes", "nothing", "a file, because the log holds no outcomes", hint="See docs/how-to/monitor.md."
+                "files.outcomes",
+                "nothing",
+                "a file, because the log holds no outcomes",
+                hint="See docs/how-to/monitor.md.",
             )
         for row in reader:
             record = row.record
@@ -159,6 +162,9 @@ def run_watch(
                 for forecast in segment_forecasts(reader.file_of(row), sealed):
                     found.add(forecast, given, reported.get(forecast.id, {}))
     notes = found.notes(given)
+    if not found.seen:
+        place = str(log) if outcomes is None else str(outcomes)
+        raise InputError(place, "no outcome of a recorded decision", "at least one", hint=" ".join(notes))
     return watch(found.seen, wanted, notes=notes, members=found.members)
 
 
@@ -168,8 +174,6 @@ def watch(
 ) -> WatchReport:  # fmt: skip
     """Replay ranks in the order of their periods."""
     monitor = Monitor(Settings() if settings is None else settings)
-    if not seen:
-        raise InputError("outcomes", "none that belongs to a decision", "at least one", hint=" ".join(notes))
     ordered = sorted(seen, key=lambda s: (s.place, s.series))
     kept: dict[str, list[tuple[Seen, bool]]] = {}  # with whether its own stream was tripped when it came
     curves: dict[str, list[tuple[str, float]]] = {_POOL: []}

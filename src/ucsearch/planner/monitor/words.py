@@ -177,7 +177,7 @@ proof.</p>
 <td class="n" data-head="Lately" data-v="{{ s.missed_lately }}">{{ "%.1f" % (100 * s.missed_lately) }} %</td>
 {{ num(s.blocked, "Came while tripped") }}</tr>
 {% endfor %}</tbody></table></div>
-{% if r.series|length > rows|length %}<p class="note">{{ r.series|length - rows|length }} more are in --out.</p>
+{% if r.series|length > rows|length %}<p class="note">{{ r.series|length - rows|length }} more are in files.watched.</p>
 {% endif %}
 <h2>What happened</h2>
 {% if r.events %}<div class="wide" tabindex="0" role="region" aria-label="Events"><table class="sortable roomy"><thead>

@@ -138,8 +138,8 @@ def write_scaffold(
     there = [str(p) for p in paths if p.exists()]
     if there and not force:
         raise DataError(
-            f"{', '.join(there)}: there already; `ucsearch new {kind} FOLDER` writes into another folder, --force replaces "
-            "them"
+            f"{', '.join(there)}: there already; `ucsearch new {kind} FOLDER` writes into another folder, "
+            "--force replaces them"
         )
     with whole_file(paths[0]) as file:
         text = settings_with(INVENTORY, switches) if switches else INVENTORY

@@ -22,7 +22,7 @@ from ucsearch.certificate.certificate import Certificate, Closed
 from ucsearch.decision.gate import IN_TIME, Reason
 from ucsearch.decision.words import explain_condition, explain_fallback, explain_keeping, explain_mode, explain_release
 from ucsearch.errors import RecordError, UCSearchError
-from ucsearch.formatting import action_figure, amount_figure, figure, offered_words
+from ucsearch.formatting import action_figure, amount_figure, figure, moment, offered_words
 from ucsearch.layout import Layout
 from ucsearch.planner.decide.rows import NOT_PLANNED
 from ucsearch.planner.recorded.limits import blocked_words
@@ -138,7 +138,7 @@ def _tell(
     replaced = _is_replaced(overrides)
     title = _title(row, outcome["outcome"], replaced)
     lines = [
-        f"{title}, entry {row.seq} of the log" + (f", written {row.written_at}" if row.written_at else ""),
+        f"{title}, entry {row.seq} of the log" + (f", written {moment(row.written_at)}" if row.written_at else ""),
         "",
         *retell(record, task, money),
         *binds,
@@ -181,7 +181,7 @@ def _tell_refusal(row: Row, overrides: list[dict[str, Any]], settings: Settings 
     record = row.record
     outcome, series = record["outcome"], record["series"]
     title = _title(row, outcome["outcome"], _is_replaced(overrides))
-    when = f", written {row.written_at}" if row.written_at else ""
+    when = f", written {moment(row.written_at)}" if row.written_at else ""
     task = recorded_task(record.get("task", {}), settings)
     lines = [
         f"{title}, entry {row.seq} of the log{when}",
