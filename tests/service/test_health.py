@@ -165,6 +165,8 @@ def test_a_log_in_a_database_is_read_and_verified_as_a_file_is(postgres: Server,
     assert "RELEASED" in run(app, ["log", "list", "--log", place]).output
     assert run(app, ["log", "export", str(tmp_path / "all.jsonl"), "--log", place]).exit_code == 0
     assert {v.status for v in verify_files([tmp_path / "all.jsonl"])} == {"valid"}
+    done = run(app, ["verify", place, "--checkpoint", mark])
+    assert (done.exit_code, "4 valid" in done.output) == (0, True), done.output
     with psycopg.connect(place, autocommit=True) as connection:
         for statement in (
             "ALTER TABLE ucsearch.entries DISABLE TRIGGER entries_change",
@@ -172,5 +174,8 @@ def test_a_log_in_a_database_is_read_and_verified_as_a_file_is(postgres: Server,
             "ALTER TABLE ucsearch.entries ENABLE TRIGGER entries_change",
         ):
             connection.execute(statement)
-    done = run(app, ["log", "checkpoint", mark, "--log", place])
-    assert (done.exit_code, "entry 2" in done.output) == (1, True), done.output
+    for command in (["log", "checkpoint", mark, "--log", place], ["verify", place]):
+        done = run(app, command)
+        assert (done.exit_code, "entry 2" in done.output) == (1, True), done.output
+    done = run(app, ["verify", "postgresql://nobody@127.0.0.1:1/none"])
+    assert (done.exit_code, "127.0.0.1" in done.output) == (2, True), done.output

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
@@ -21,6 +22,7 @@ __all__ = [
     "Known",
     "confirmed",
     "file_of",
+    "files_of_databases",
     "filters_of",
     "known_checkpoint",
     "named_task",
@@ -157,6 +159,29 @@ def with_all_files(words: Sequence[str]) -> list[str]:
     except UCSearchError:  # the verifier says what is wrong
         return list(words)
     return [*words[: at[0]], *files, *words[at[0] + 1 :]]
+
+
+@contextmanager
+def files_of_databases(words: Sequence[str]) -> Iterator[list[str]]:
+    """These arguments of the verifier, which reads files alone: logs in PostgreSQL are its JSON lines for a while."""
+    from ucsearch.records.address import open_reader
+    from ucsearch.records.entries import AlteredEntry
+    from ucsearch.records.postgres import is_postgres
+
+    with ExitStack() as stack:
+        out = []
+        for word in words:
+            if is_postgres(word):
+                path = Path(stack.enter_context(TemporaryDirectory(prefix="ucsearch-"))) / "postgresql.jsonl"
+                with reported():
+                    try:
+                        with open_reader(word) as reader:
+                            reader.export_jsonl(path)
+                    except AlteredEntry as error:
+                        typer.echo(one_line(f"ALTERED: {error}"), err=True)
+                        raise typer.Exit(NEEDS_A_PERSON) from error
+            out.append(str(path) if is_postgres(word) else word)
+        yield out
 
 
 def _logs_in(words: Sequence[str]) -> Iterator[int]:

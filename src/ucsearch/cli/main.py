@@ -159,21 +159,22 @@ def verify(
     """Re-derive every claim of recorded decisions, trusting none of the code that made them.
 
     The same as `python -m ucsearch.verify`, whose own help is shown by --help; then the rows of segments. Without
-    arguments it reads the log that this folder's settings name.
+    arguments it reads the log that this folder's settings name. Of a log in PostgreSQL name the address.
 
     Exit codes: 0 valid; 1 a claim is false or could not be verified; 2 malformed or wrong usage; 3 internal error.
     """
-    from ucsearch.cli.log_words import verify_rows, with_all_files
+    from ucsearch.cli.log_words import files_of_databases, verify_rows, with_all_files
     from ucsearch.verify.__main__ import main as verifier
 
-    words = with_all_files(context.args or [str(log_of(settings_of(None, None, plans=False)))])
-    try:
-        code = verifier(words, rows_follow=rows == -1)
-    except SystemExit:  # help, or wrong usage
-        if {"-h", "--help"} & {*words}:
-            typer.echo(_OF_SEGMENTS)
-        raise
-    of_rows = verify_rows(words, rows) if code in (0, NEEDS_A_PERSON) else 0
+    given = context.args or [str(log_of(settings_of(None, None, plans=False)))]
+    with files_of_databases(with_all_files(given)) as words:
+        try:
+            code = verifier(words, rows_follow=rows == -1)
+        except SystemExit:  # help, or wrong usage
+            if {"-h", "--help"} & {*words}:
+                typer.echo(_OF_SEGMENTS)
+            raise
+        of_rows = verify_rows(words, rows) if code in (0, NEEDS_A_PERSON) else 0
     raise typer.Exit(code or of_rows)
 
 
