@@ -17,6 +17,7 @@ from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folde
 from ucsearch.monitor.journal import period_key
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.observability import JsonLines
+from ucsearch.service.queries import records as queries
 from ucsearch.service.schemas import Verified
 from ucsearch.service.service import Service
 from ucsearch.verify import verify_log
@@ -273,5 +274,39 @@ def test_whoever_waits_too_long_to_verify_is_told(tmp_path: Path) -> None:
             assert (told.status_code, told.json()["code"]) == (503, "queue_full")
             told = await client.post(f"/v1/decisions/{'0' * 64}/verify", {}, role="viewer")
             assert told.status_code == 404
+
+    asyncio.run(go())
+
+
+def test_who_reads_much_at_once_keeps_nobody_else_from_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes long to show is asked by one token as often as it may: others find a reader free, an export that has
+    begun goes on, and who has too many unanswered is told."""
+    go_on, begun, real = threading.Event(), list[str](), queries.explain
+
+    def slow(reader: Any, id: str, *arguments: Any) -> Any:
+        begun.append(id)
+        assert go_on.wait(60.0)
+        return real(reader, id, *arguments)
+
+    monkeypatch.setattr(queries, "explain", slow)
+
+    async def go() -> None:
+        async with running(tmp_path, limits("per_token = 1000.0")) as client:
+            id = (await client.decide("A")).json()["items"][0]["id"]
+            path = f"/v1/decisions/{id}/explain"
+            asked = [asyncio.create_task(client.get(path)) for _ in range(40)]
+            while len(told := [task.result() for task in asked if task.done()]) < 8:
+                await asyncio.sleep(0.01)
+            assert {(t.status_code, t.json()["code"]) for t in told} == {(429, "too_many")}
+            assert len(begun) == 2  # of four readers
+            async with asyncio.timeout(10.0):
+                assert (await client.get("/v1/decisions", role="operator")).status_code == 200
+                assert (await client.get("/v1/log/export", role="admin")).status_code == 200
+                assert (await client.decide("B")).status_code == 200
+                assert (await client.get("/v1/decisions")).status_code == 429
+            go_on.set()
+            assert [(await task).status_code for task in asked].count(200) == 32
+            assert (await client.get(path)).status_code == 200
+            assert client.service._reads == {}
 
     asyncio.run(go())

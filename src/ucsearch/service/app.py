@@ -193,7 +193,7 @@ async def _on_problem(request: Request, error: Exception) -> Response:
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
-    """Parameters of path, query and headers; bodies are checked by `bodies.read_body`."""
+    """Parameters of path, query and headers; bodies are checked by `dependencies.read_body`."""
     found = error.errors() if isinstance(error, RequestValidationError) else ()
     if any(str(e["loc"][-1]).lower() == "idempotency-key" for e in found):
         text = "expected Idempotency-Key with 1 to 128 visible ASCII characters"

@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from ucsearch.service.config import Limits, Server
 from ucsearch.service.errors import Problem
-from ucsearch.service.tokens import PROXIED, Principal, allows
+from ucsearch.service.tokens import PROXIED, Principal, allows, asker
 
 if TYPE_CHECKING:
     from ucsearch.service.service import Service
@@ -93,6 +93,7 @@ def principal_of(request: Request, needed: str) -> Principal:
         service.metrics.auth_failures.inc()
         raise Problem("unauthorized", "expected Authorization: Bearer with a token of this service")
     request.state.principal, request.state.token = principal.name, principal
+    asker.set(principal.token)
     request.app.state.rates.take_for(principal, service.config.limits)
     check_role(principal, needed)
     return principal

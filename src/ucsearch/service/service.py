@@ -34,7 +34,7 @@ from ucsearch.service.storage.integrity import Integrity
 from ucsearch.service.storage.store import confirm, confirm_seen, open_log, open_reader, size_of
 from ucsearch.service.storage.upkeep import Upkeep
 from ucsearch.service.tokens import FILE as TOKENS
-from ucsearch.service.tokens import Principal, Scope, TokenBook
+from ucsearch.service.tokens import Principal, Scope, TokenBook, asker
 from ucsearch.service.writer.plan_state import PlanStates
 from ucsearch.service.writer.plans import Plan, load_plan
 from ucsearch.service.writer.queue import Turn
@@ -46,6 +46,8 @@ __all__ = ["Service", "request_of"]
 T = TypeVar("T")
 _log = logging.getLogger("ucsearch.service")
 _READERS = 4
+_READS = 2  # of one token at a time: others find a reader free
+_READS_WAITING = 32  # of one token; a browser has a few
 _VERIFIERS = 8  # who wait while one is at work
 _STANDBY_S = (0.02, 1.0)  # between two looks, from and to
 
@@ -57,6 +59,14 @@ def request_of(principal: Principal, path: str, key: str, raw: bytes) -> Request
         data = part.encode("utf-8")
         named.update(len(data).to_bytes(8, "big") + data)
     return Request(named.hexdigest(), body=hashlib.sha256(raw).hexdigest(), by=principal.name)
+
+
+class _Reads:
+    """Read queries of one token."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Semaphore(_READS)
+        self.count = 0  # waiting and at work
 
 
 class Service:
@@ -78,6 +88,7 @@ class Service:
         self._generation = 0
         self._in_flight: dict[str, tuple[str, asyncio.Future[Any]]] = {}
         self._readers = ThreadPoolExecutor(_READERS, "ucsearch-read")
+        self._reads: dict[str, _Reads] = {}  # by token, of those who read now
         self._local = threading.local()
         self.verifying, self._verifiers = asyncio.Semaphore(1), 0
         self.tally = Tally()
@@ -154,8 +165,25 @@ class Service:
         return {name: plan for name, plan in self.plans.items() if scope.has_plan(name)}
 
     async def read(self, run: Callable[..., T], *arguments: Any) -> T:
-        """Run a read query with a connection of its own, off the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, run, *arguments)
+        """Run a read query with a connection of its own, off the event loop; of one token only so many at a time."""
+        known = self._reads.get(asker.get())
+        if known is not None and known.count >= _READS_WAITING:
+            raise Problem("too_many", f"{known.count} requests of this token are not answered yet", retry_after=1)
+        return await self.read_on(run, *arguments)
+
+    async def read_on(self, run: Callable[..., T], *arguments: Any) -> T:
+        """As `read`, for an answer that has begun and can no longer be refused."""
+        token = asker.get()
+        own = self._reads.setdefault(token, _Reads())
+        own.count += 1
+        try:
+            async with own.turn:
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._readers, self.read_now, run, *arguments)
+        finally:
+            own.count -= 1
+            if not own.count:
+                del self._reads[token]
 
     def read_now(self, run: Callable[..., T], *arguments: Any) -> T:
         """Run a read query with this thread's own connection."""

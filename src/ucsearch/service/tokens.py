@@ -16,6 +16,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,10 +25,13 @@ from typing import Any
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.files import check_owner, regular_file, whole_file
 
-__all__ = ["FILE", "PROXIED", "ROLES", "Principal", "Scope", "TokenBook", "TokenInfo", "allows", "write_tokens"]
+__all__ = [
+    "FILE", "PROXIED", "ROLES", "Principal", "Scope", "TokenBook", "TokenInfo", "allows", "asker", "write_tokens",
+]  # fmt: skip
 
 _log = logging.getLogger("ucsearch.service")
 FILE = "tokens.toml"
+asker = ContextVar("asker", default="")  # `Principal.token` of whoever makes the request at hand
 ROLES = ("viewer", "operator", "admin", "agent")
 PROXIED = "proxy:"  # begins the name of everybody whom a proxy names: no token has such a name
 _PREFIX = "ucs_"

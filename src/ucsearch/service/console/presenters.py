@@ -1,4 +1,4 @@
-"""What pages need besides `reads`: a decision told with its pictures, a file of decisions."""
+"""What pages need besides the queries: a decision told with its pictures, a file of decisions."""
 
 from __future__ import annotations
 

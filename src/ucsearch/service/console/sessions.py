@@ -16,7 +16,7 @@ from starlette.responses import Response
 from ucsearch.service.auth import proxy_principal
 from ucsearch.service.errors import Problem
 from ucsearch.service.routes.dependencies import read_bytes
-from ucsearch.service.tokens import Principal, Scope, TokenBook, allows
+from ucsearch.service.tokens import Principal, Scope, TokenBook, allows, asker
 
 __all__ = ["COOKIE", "LoginNeeded", "Session", "Sessions", "checked_form", "own_site", "person", "set_cookie"]
 
@@ -98,6 +98,7 @@ def person(request: Request, needed: str) -> Session:
     if found is None:
         raise LoginNeeded
     request.state.principal = found.principal.name
+    asker.set(found.principal.token)
     limits = request.app.state.service.config.limits
     request.app.state.rates.take(found.principal.token, limits.per_token)
     if not found.may(needed):

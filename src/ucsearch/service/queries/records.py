@@ -308,8 +308,8 @@ def _several(value: Any) -> bool:
 
 
 def export_part(reader: AuditReader, first: int, last: int | None, previous: str) -> tuple[list[bytes], str]:
-    """Some export_lines lines from entry `first` on, and the head after them. `previous` is the head before them, where
-    some were export_lines already: a log that was rotated since has other entries under these numbers."""
+    """Some lines of an export, from entry `first` on, and the head after them. `previous` is the head before them,
+    where some were exported already: a log that was rotated since has other entries under these numbers."""
     if previous and reader.get(first - 1).head != previous:
         raise RecordError("the log goes on in another file")
     rows = list(islice(reader.rows(first, last), _EXPORTED))

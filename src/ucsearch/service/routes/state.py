@@ -88,7 +88,7 @@ async def export_lines(service: Service, first: int = 1, last: int | None = None
         while part:
             yield b"".join(line + b"\n" for line in part)
             at += len(part)
-            part, previous = await service.read(queries.export_part, at, last, previous)
+            part, previous = await service.read_on(queries.export_part, at, last, previous)
 
     return lines()
 

@@ -77,11 +77,6 @@ class Queue:
         return self.waiting >= 0.9 * self._most
 
     @property
-    def is_full(self) -> bool:
-        """Whether a request to decide one item would be refused now."""
-        return self.waiting >= self._most or self._takes_long(self._unanswered)
-
-    @property
     def _unanswered(self) -> int:
         return self.waiting + self.deciding
 
