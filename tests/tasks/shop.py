@@ -1,5 +1,5 @@
 """A naive simulator of a shop, written from the rules' words: days, batches with their last day, orders with their day
-of arrival. It shares no code with the tasks."""
+of arrival (where the lead time is uncertain: the day on which they were placed). It shares no code with the tasks."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ class Shop:
     fast_fixed_cost: float = 0.0
     fast_minimum: float = 0.0
     fast_pack: float = 0.0
+    leads: tuple[tuple[int, float], ...] = ()  # lead times and their probabilities, where they are uncertain
+    breaks: tuple[tuple[float, float], ...] = ()  # order sizes and unit costs from there on
+    fast_breaks: tuple[tuple[float, float], ...] = ()
+    incremental: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,29 @@ def quantities(shop: Shop, now: Day, action: Any) -> tuple[float, float]:
     return placed(action - now.position if shop.by_level else action, shop.minimum, shop.pack), 0.0
 
 
+def goods(units: float, first: float, breaks: tuple[tuple[float, float], ...], incremental: bool) -> float:
+    """What the units of an order cost: all at the price of its size, or every unit at the price of its bracket."""
+    brackets = [(0.0, first), *breaks]
+    if not incremental:
+        return [cost for size, cost in brackets if units >= size][-1] * units
+    ends = [*(size for size, _ in breaks), math.inf]
+    held = zip(brackets, ends, strict=True)
+    return math.fsum(cost * max(0.0, min(units, end) - start) for (start, cost), end in held)
+
+
+def draw_law(leads: tuple[tuple[int, float], ...]) -> list[tuple[int, float]]:
+    """The law of the age from which on open orders arrive, by what is left of the law of the lead time."""
+    found, before = [], 0.0
+    for lead, share in leads:
+        reached = share / math.fsum(p for other, p in leads if other >= lead)
+        found.append((lead, reached - before))
+        before = reached
+    return [(lead, p) for lead, p in found if p > 1e-12]
+
+
 def bill(shop: Shop, slow: float, fast: float) -> float:
-    paid = shop.unit_cost * slow + shop.fast_unit_cost * fast
+    paid = goods(slow, shop.unit_cost, shop.breaks, shop.incremental)
+    paid += goods(fast, shop.fast_unit_cost, shop.fast_breaks, shop.incremental)
     return paid + (shop.fixed_cost if slow else 0.0) + (shop.fast_fixed_cost if fast else 0.0)
 
 
@@ -103,18 +128,22 @@ def allowed(shop: Shop, now: Day, action: Any) -> bool:
     return total == 0.0 or (fits and now.position + total <= shop.capacity)
 
 
-def after(shop: Shop, now: Day, action: Any, demand: float) -> tuple[Day, float]:
+def after(shop: Shop, now: Day, action: Any, demand: float, draw: int = 0) -> tuple[Day, float]:
     """Tomorrow morning, and what today earned."""
     slow, fast = quantities(shop, now, action)
     orders = list(now.orders)
     for units, lead in ((slow, shop.lead), (fast, shop.fast_lead)):
         if units:
-            orders.append((arrival(shop, now.day, lead or 0), units))
+            orders.append((now.day if shop.leads else arrival(shop, now.day, lead or 0), units))
     batches = list(now.batches)
-    for day, units in orders:
-        if day == now.day:
+    if shop.leads:
+        came = [is_due(shop, now.day) and now.day - day >= draw for day, _ in orders]
+    else:
+        came = [day == now.day for day, _ in orders]
+    for (_, units), here in zip(orders, came, strict=True):
+        if here:
             batches.append((now.day + shop.life - 1 if shop.life else 10**9, units))
-    orders = [(day, units) for day, units in orders if day > now.day]
+    orders = [order for order, here in zip(orders, came, strict=True) if not here]
     asked = demand + now.owed
     served = 0.0
     left = []
@@ -145,6 +174,7 @@ def after(shop: Shop, now: Day, action: Any, demand: float) -> tuple[Day, float]
 
 def best(shop: Shop, now: Day, actions: list[Any], law: list[tuple[float, float]], depth: int) -> dict[Any, float]:
     """The expected return of every first action that keeps the rules whatever happens, followed by the best ones."""
+    drawn = draw_law(shop.leads) if shop.leads else [(0, 1.0)]
     known: dict[tuple[Day, int], float] = {}
 
     def value(state: Day, left: int) -> float:
@@ -158,8 +188,9 @@ def best(shop: Shop, now: Day, actions: list[Any], law: list[tuple[float, float]
     def worth(state: Day, action: Any, left: int) -> float:
         total = 0.0
         for demand, share in law:
-            new, earned = after(shop, state, action, demand)
-            total += share * (earned + value(replace(new, waste=0.0), left - 1))
+            for draw, chance in drawn:
+                new, earned = after(shop, state, action, demand, draw)
+                total += share * chance * (earned + value(replace(new, waste=0.0), left - 1))
         return total
 
     found = {a: worth(now, a, depth) for a in actions if allowed(shop, now, a)}

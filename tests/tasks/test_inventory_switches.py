@@ -1,4 +1,5 @@
-"""Calendar, shelf life, penalties and two suppliers, alone and combined, against a naive simulator."""
+"""Calendar, shelf life, uncertain lead time, price breaks, penalties and two suppliers, alone and combined, against a
+naive simulator."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from ucsearch.records.record import decision_record
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.verify import verify_record
 
+LEADS = (((0, 0.25), (1, 0.75)), ((1, 0.5), (2, 0.5)), ((1, 0.2), (2, 0.3), (3, 0.5)), ((2, 0.7), (3, 0.3)))
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONDAY = datetime.date(2024, 5, 20)
 
@@ -25,15 +27,28 @@ class Case:
         rng = np.random.default_rng(seed)
         on = {name: rng.random() < 0.5 for name in ("calendar", "life", "fast", "backorders", "missed", "limits")}
         on["level"] = not on["fast"] and rng.random() < 0.2
-        self.depth = 3 if on["fast"] else 4
+        extra = np.random.default_rng([seed, 37])
+        on["leads"] = not on["fast"] and extra.random() < 0.4
+        on["breaks"] = extra.random() < 0.4
+        self.depth = 3 if on["fast"] or on["leads"] else 4
         lead = int(rng.integers(1 if on["fast"] else 0, 4))
         start = int(rng.integers(0, 7))
         shop: dict = {"lead": lead, "backorders": bool(on["backorders"])}
         task: dict = {"lead_time": lead, "unmet": "backordered" if on["backorders"] else "lost"}
         for name, top in (("holding", 3), ("shortage", 9), ("price", 4), ("unit_cost", 3), ("fixed_cost", 4)):
             shop[name] = task[name] = float(rng.integers(0, top))
+        if on["leads"]:
+            shop["leads"] = LEADS[int(extra.integers(len(LEADS)))]
+            lead = shop["lead"] = task["lead_time"] = shop["leads"][-1][0]
+            task["lead_time"] = dict(shop["leads"])
+        if on["breaks"]:
+            task["unit_cost"] = shop["unit_cost"] = task["unit_cost"] + 2.0
+            shop["breaks"] = ((2.0, task["unit_cost"] - 1.0), (4.0, task["unit_cost"] - 1.5))[: extra.integers(1, 3)]
+            task["price_breaks"] = dict(shop["breaks"])
+            shop["incremental"] = bool(extra.random() < 0.5)
+            task["discount"] = "incremental" if shop["incremental"] else "all-units"
         if rng.random() < 0.5:
-            shop["salvage"] = task["salvage"] = task["unit_cost"]
+            shop["salvage"] = task["salvage"] = min([task["unit_cost"], *(c for _, c in shop.get("breaks", ()))])
         how = rng.integers(0, 3) if on["calendar"] else 3
         first = MONDAY + datetime.timedelta(days=start)
         if how == 0:
@@ -74,6 +89,10 @@ class Case:
             ):  # fmt: skip
                 shop[key] = task[f"expedited_{name}"] = float(rng.integers(0, top))
         sizes = [0.0, 1.0, 3.0] if not on["level"] else [0.0, 2.0, 5.0]
+        if on["fast"] and on["breaks"]:
+            shop["fast_unit_cost"] = task["expedited_unit_cost"] = task["expedited_unit_cost"] + 1.0
+            shop["fast_breaks"] = ((3.0, task["expedited_unit_cost"] - 1.0),)
+            task["expedited_price_breaks"] = dict(shop["fast_breaks"])
         shop["by_level"] = bool(on["level"])
         if on["level"]:
             task["orders"] = "level"
@@ -96,7 +115,10 @@ class Case:
     def _begin(self, rng: np.random.Generator, start: int) -> None:
         shop = self.shop
         orders, due = [], []
-        for i in range(max(naive.arrival(shop, start - 1, shop.lead) - start + 1, 0)):
+        for i in range(shop.lead if shop.leads else 0):
+            orders.append(float(rng.integers(0, 3)))
+            due += [(start - 1 - i, orders[-1])] if orders[-1] else []
+        for i in range(0 if shop.leads else max(naive.arrival(shop, start - 1, shop.lead) - start + 1, 0)):
             units = float(rng.integers(0, 3)) if naive.is_due(shop, start + i) else 0.0
             orders.append(units)
             if units:
@@ -115,12 +137,13 @@ class Case:
         if not self.is_general:  # plain inventories know so many open orders
             orders = orders[: shop.lead]
             due = [(day, units) for day, units in due if day < start + shop.lead]
-        self.now = naive.Day(start, tuple(batches), tuple(due), owed, last if shop.ramp < math.inf else 0.0)
+        self.now = naive.Day(start, tuple(batches), tuple(sorted(due)), owed, last if shop.ramp < math.inf else 0.0)
         self.state = self.config.state(stock, orders, last, ages=ages)
 
     def trace(self) -> uc.Trace:
         members = np.array([[[y] * self.depth for y, _ in self.law]])[0]
-        return uc.Trace.from_members(members, weights=[w for _, w in self.law]).declare("independent")
+        trace = uc.Trace.from_members(members, weights=[w for _, w in self.law]).declare("independent")
+        return self.config.with_draws(trace)
 
 
 def decided(case: Case, engine: str = "python") -> uc.Decision:

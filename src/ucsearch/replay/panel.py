@@ -80,8 +80,9 @@ class Panel:
         return Trace.from_members(self.future[:, t][:, None], model="hindsight")
 
     def past(self, n: int, t: int) -> Floats:
-        """Outcomes of the series of episode `n` before decision `t`."""
-        return np.concatenate([self.history[n], self.realised[n, :t]])
+        """Outcomes of the series of episode `n` before decision `t`, as files have them: without what is drawn."""
+        history, since = self.history[n], self.realised[n, :t]
+        return np.concatenate([history, since[:, 0] if since.ndim > history.ndim else since])
 
     def grids(self, trace: Trace) -> tuple[Floats | None, Floats | None]:
         """Actions (N, m) and parameters (N, p) that go with a forecast; None where they are the task's own."""

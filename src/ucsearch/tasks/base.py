@@ -76,7 +76,8 @@ class Purchase(NamedTuple):
 
     supplier: str  # its name; "" where there is only one
     units: float
-    periods: int  # until it arrives
+    periods: int  # until it arrives, at the earliest
+    latest: int | None = None  # periods until it has arrived for certain, where the lead time is uncertain
 
 
 class Sent(NamedTuple):
@@ -118,6 +119,7 @@ class OnSeries(ABC):
     """What a record of parameters says about its task beyond the rules."""
 
     form: ClassVar[Literal["cost", "reward"]] = "reward"  # how results are compared
+    drawn: ClassVar[tuple[str, ...]] = ()  # fields of an outcome that are drawn: no file holds them
     places_orders: ClassVar[bool] = False  # actions are orders: files have the columns order, arrival and stock
     left_counts: ClassVar[Literal["daily", "at the end"]] = "daily"
     """How a replay counts what a state holds: by how much its value changes in every period, all by the parameters that
@@ -250,6 +252,10 @@ class OnSeries(ABC):
         return Refit(self)
 
     # ---------------------------------------------------------------- replays
+
+    def with_drawn(self, values: Floats, rng: np.random.Generator) -> Floats:
+        """What happened (T,), as (T, F) with the fields that are drawn."""
+        return values
 
     def covering(self, periods: int) -> Any:
         """The record where what it knows of dates reaches so many periods; itself where it knows none."""

@@ -142,10 +142,13 @@ class Declared(NamedTuple):
     unit: float | tuple[float, ...] = 0.0  # lattice spacing in outcome units, or one per window; 0 without a lattice
     points: int = 0  # blocks per step on the lattice; 0 without one
     bins: int = 0  # K of a markov law; 0 otherwise
+    draws: tuple[tuple[float, float], ...] = ()  # values and probabilities of a last field that is drawn every step
 
     def written(self) -> dict[str, Any]:
         """What is said, and nothing else, as it enters hashes: units as hexadecimal text, which has one form."""
         said = {name: value for name, value in self._asdict().items() if value}
+        if self.draws:
+            said["draws"] = [[float(x).hex() for x in pair] for pair in self.draws]
         if isinstance(self.unit, tuple):
             return {**said, "unit": [float(x).hex() for x in self.unit]}
         return {**said, "unit": float(self.unit).hex()} if self.unit else said
@@ -155,7 +158,8 @@ class Declared(NamedTuple):
         """What `written` wrote."""
         unit = said.get("unit", "0x0p+0")
         read = tuple(map(float.fromhex, unit)) if isinstance(unit, list) else float.fromhex(unit)
-        return cls(**{**said, "unit": read})
+        draws = tuple((float.fromhex(x), float.fromhex(p)) for x, p in said.get("draws", ()))
+        return cls(**{**said, "unit": read, "draws": draws})
 
     def of_window(self, w: int) -> Declared:
         """What is declared about one window of a panel."""
@@ -170,6 +174,11 @@ def check_declared(kind: str, declared: Declared, shape: tuple[int, ...], has_no
         raise InputError("trace.declared", repr(declared), "what `declare` or `on_lattice` made")
     size, fields = shape[1], shape[3]
     unit, points, bins = declared.unit, declared.points, declared.bins
+    if declared.draws:
+        check_draws(declared.draws)
+        if kind != "independent" or fields < 2:
+            raise InputError("trace.draws", f"{kind}, {fields} fields", "independent steps, and a field that is drawn")
+        fields -= 1
     if unit != 0 or points != 0:
         if kind != "independent" or fields != 1:
             raise InputError("trace", f"{kind}, {fields} fields", "independent steps and one field on a lattice")
@@ -187,6 +196,14 @@ def check_declared(kind: str, declared: Declared, shape: tuple[int, ...], has_no
         _whole("trace.bins", bins, most, f"from 1 to {most}: at least {MEMBERS_PER_BIN} members for each bin")
         if fields != 1:
             raise InputError("trace.members", f"{fields} fields per outcome", "one, with coupling='markov'")
+
+
+def check_draws(draws: tuple[tuple[float, float], ...]) -> None:
+    """Ascending values with positive probabilities that add up to 1."""
+    values, shares = [x for x, _ in draws], [p for _, p in draws]
+    fine = all(a < b for a, b in pairwise(values)) and all(math.isfinite(x) for x in values)
+    if not (fine and all(p > 0.0 for p in shares) and abs(plain_sum(shares) - 1.0) <= SNAP):
+        raise InputError("trace.draws", draws, "ascending values, each with a probability above 0; in sum 1")
 
 
 def _whole(name: str, value: object, most: int, expected: str) -> None:
@@ -262,6 +279,9 @@ def _single(unit: float | tuple[float, ...]) -> float | None:
 
 def law_arrays(members: Floats, weights: Floats, kind: str, declared: Declared, node: Ints | None) -> Laws:
     """The laws of (W, J, H, F) members under a declared kind."""
+    if declared.draws:
+        rest = law_arrays(members[..., :-1], weights, kind, declared._replace(draws=()), node)
+        return _with_draws(rest, declared.draws)
     if kind == "independent":
         if declared.points:
             return _independent(*_lattice(members[..., 0], weights, declared.unit, declared.points))
@@ -306,6 +326,22 @@ def _independent(values: Floats, shares: Floats) -> Laws:
     weights[w, at] = total[w, h, group[place]]
     after[w, at] = h + 1
     return Laws(points, weights, after, starts, np.zeros(windows, np.int64))
+
+
+def _with_draws(laws: Laws, draws: tuple[tuple[float, float], ...]) -> Laws:
+    """Every point with every value that may be drawn beside it, ascending."""
+    values, shares = np.array(draws).T
+    windows, points, fields = laws.points.shape
+    size = len(values)
+    out = np.zeros((windows, points, size, fields + 1))
+    out[..., :-1] = laws.points[:, :, None]
+    out[..., -1] = values * (laws.weights > 0.0)[:, :, None]
+    weights = laws.weights[:, :, None] * shares
+    after = np.repeat(laws.after, size, axis=1)
+    return Laws(
+        out.reshape(windows, points * size, fields + 1), weights.reshape(windows, points * size), after,
+        laws.starts * size, laws.learns,
+    )  # fmt: skip
 
 
 def _order_keys(values: Floats, shares: Floats) -> NDArray[np.generic]:

@@ -17,7 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.errors import InputError
 from ucsearch.layout import as_finite, own_row, own_rows
 from ucsearch.trace.files import load_trace, save_trace
-from ucsearch.trace.law import RATIO_STEPS, Declared, Law, Laws, check_declared, law_arrays, law_of, variance_ratio
+from ucsearch.trace.law import (
+    RATIO_STEPS,
+    Declared,
+    Law,
+    Laws,
+    check_declared,
+    check_draws,
+    law_arrays,
+    law_of,
+    variance_ratio,
+)
 from ucsearch.trace.members import (
     ARRAYS,
     Pmf,
@@ -282,6 +292,23 @@ class Trace:
         made = self._with("independent", declared._replace(unit=own))
         made.laws  # noqa: B018 - a unit too fine for these outcomes is refused here
         return made
+
+    def with_draws(self, values: Sequence[float], probabilities: Sequence[float]) -> Trace:
+        """The same law with one more field in every outcome: a value that is drawn anew in every step, whatever the
+        other fields are. Only of independent steps (`on_lattice`, `declare`). Members have the likeliest value."""
+        if self.coupling != "independent" or self.is_scores or self.declared.draws:
+            seen = "values drawn already" if self.declared.draws else repr(self.coupling)
+            raise InputError(
+                "trace.coupling", seen, "'independent'", hint="trace.on_lattice(unit) or trace.declare('independent')."
+            )
+        draws = tuple((float(x), float(p)) for x, p in zip(values, probabilities, strict=True))
+        check_draws(draws)
+        usual = max(draws, key=lambda pair: pair[1])[0]
+        of_all = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name in ("members", "mean"):
+            array = getattr(self, name)
+            of_all[name] = freeze(np.concatenate([array, np.full((*array.shape[:-1], 1), usual)], axis=-1))
+        return Trace.trusted(*{**of_all, "declared": self.declared._replace(draws=draws)}.values())
 
     def _with(self, coupling: Coupling, declared: Declared) -> Trace:
         """The same members under another law that needs no nodes."""

@@ -78,7 +78,8 @@ TRACE = {
     "hash": "hex", "members": BLOB, "weights": BLOB, "mean": BLOB, "q": BLOB, "u": BLOB, "node?": BLOB,
     "meta": {
         "coupling": ("joint", "comonotone", "independent", "tree", "markov"),
-        "law?": _form(text="origin? unit?", count="points? bins?"), **_form(text="model [cutoff] [issued] [notes]"),
+        "law?": {**_form(text="origin? unit?", count="points? bins?"), "draws?": [["text"]]},
+        **_form(text="model [cutoff] [issued] [notes]"),
     },
 }  # fmt: skip
 CAUSES = (*REASONS, "no_information_structure")

@@ -7,6 +7,7 @@ say at what really happened. How the value of what is left counts is the task's 
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -237,6 +238,13 @@ class Replay:
             history.series, history.y, cutoffs, self.settings.recalibration, history.known
         )
 
+    def _happened(self, n: int) -> Floats:
+        """What happened, with what is drawn: the same for every policy, and for a series whoever is beside it."""
+        name = zlib.crc32(self.group[n].series.encode())
+        rng = np.random.default_rng([self.settings.backtest.seed, name])
+        happened: Floats = self.kind.config.with_drawn(self._realised(n), rng)
+        return happened
+
     def _realised(self, n: int) -> Floats:
         """What happened; where nobody knows it, what was forecast one period before."""
         y = self.group[n].y[len(self.group[n].y) - self.length :]
@@ -267,7 +275,7 @@ class Replay:
                 Stretch("", history.series, 0, at, self.length, self.settings.season, history.y, 1.0)
                 for history, at in zip(group, begin, strict=True)
             ),
-            self.members, np.stack([self._realised(n) for n in range(len(group))]),
+            self.members, np.stack([self._happened(n) for n in range(len(group))]),
             np.zeros((len(group), self.length, 0)),  # nobody is told the future
             tuple(_filled(history.y[:at]) for history, at in zip(group, begin, strict=True)),
             self.settings.forecaster.name, grid,

@@ -238,7 +238,7 @@ def _grouped(plan: Work, settings: Settings, group: list[tuple[Values, Case]]) -
         tables[0][None] if len(tables) == 1 else np.stack([t.T for t in tables]).transpose(0, 2, 1),
         plan.forecasts.layout.kind, plan.forecasts.layout.levels, settings.forecast,
         [v.cutoff for v in values] if values[0].cutoff else None,
-        [v.issued for v in values] if values[0].issued else None, values[0].model, cases[0].kind.task.fields,
+        [v.issued for v in values] if values[0].issued else None, values[0].model, max(1, len(settings.fields)),
     )  # fmt: skip
     return Group(values, cases, trace)
 

@@ -54,7 +54,7 @@ COLUMNS: dict[str, type] = {
     "outcome": str,
     "action": float,  # of tuples a text of their numbers
     "order": float,  # units; with two suppliers from the regular one
-    "arrival": str,  # date on which the order can first be sold
+    "arrival": str,  # date on which the order can first be sold; of an uncertain lead time the first and the last
     "expedited": float,  # units, with two suppliers from the faster one
     "expedited_arrival": str,
     "stock": float,  # units, before anything arrives
@@ -316,7 +316,10 @@ def order_cells(purchases: Sequence[Purchase], arrival: Callable[[int], str]) ->
     """What a row says of orders; `arrival` dates what comes so many periods from now. Nothing ordered never arrives."""
     cells: dict[str, Any] = {}
     for name, dated, one in zip(("order", "expedited"), ("arrival", "expedited_arrival"), purchases, strict=False):
-        cells |= {name: one.units, dated: arrival(one.periods) if one.units else ""}
+        days = [arrival(one.periods)] if one.units else []
+        if days and one.latest is not None and one.latest > one.periods:
+            days.append(arrival(one.latest))
+        cells |= {name: one.units, dated: " to ".join(filter(None, days))}
     return cells
 
 

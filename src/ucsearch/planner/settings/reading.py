@@ -120,7 +120,7 @@ def parse_settings(
             problems.append(f"{file}: forecaster.name: saw {text}'ridge_ensemble': others cannot use them")
         if not found.files.future:
             problems.append(f"{file}: files.future: missing, expected a file with future values of columns.known")
-    if task is not None and found.forecast.recalibrate != "off" and task.task().fields > 1:
+    if task is not None and found.forecast.recalibrate != "off" and _fields(task) > 1:
         problems.append(
             f"{file}: forecast.recalibrate: saw {found.forecast.recalibrate!r}, expected 'off': outcomes have several "
             "fields"
@@ -143,6 +143,11 @@ def parse_settings(
         without_forecast=found.gate.without_forecast, files=found.files, orders=found.orders,
         shared_gap=found.gate.shared_gap, shared_serve=found.gate.shared_serve,
     )  # fmt: skip
+
+
+def _fields(task: Any) -> int:
+    """How many numbers of an outcome are forecast."""
+    return int(task.task().fields) - len(getattr(task, "drawn", ()))
 
 
 def _check_sizes(found: Any, task: Any, file: str, problems: list[str]) -> None:

@@ -32,6 +32,7 @@ from ucsearch.planner.settings.tables import (
 )
 from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, UCBeam
 from ucsearch.tasks.base import OnSeries, fields_of
+from ucsearch.tasks.inventory.record import LeadTimeInventory
 
 __all__ = [
     "field_notes",
@@ -101,9 +102,22 @@ def field_notes(cls: type[Any]) -> dict[str, str]:
 
 
 # A time budget is not offered: a run that is resumed, or moved to another machine, must decide the same.
-_LEFT_OUT: dict[type[Any], tuple[str, ...]] = {Gate: ("time_budget_s",), Run: ("clock", "progress")}
-# What a file may say of a record's field, where that is less than the record takes, and its default in files.
+_LEFT_OUT: dict[type[Any], tuple[str, ...]] = {
+    Gate: ("time_budget_s",), Run: ("clock", "progress"), LeadTimeInventory: ("lead_times",),
+}  # fmt: skip
+# What a file may say of a record's field, where that is not what the record takes, and its default in files.
+_SHARES = "periods; or a table of lead times with their probabilities, such as {2 = 0.7, 3 = 0.3}"
+_COSTS = "unit cost from an order size on, such as {100 = 4.5, 500 = 4.2}; below the first, "
 _IN_FILES: dict[type[Any], dict[str, dict[str, Any]]] = {
+    LeadTimeInventory: {
+        "lead_time": {"kind": int | dict[str, float], "description": _SHARES},
+        "price_breaks": {"kind": dict[str, float], "default": {}, "description": f"{_COSTS}unit_cost"},
+        "expedited_price_breaks": {
+            "kind": dict[str, float],
+            "default": {},
+            "description": f"{_COSTS}expedited_unit_cost",
+        },
+    },
     Proof: {"eps_m": {"ge": 0.0}, "node_budget": {"ge": 1, "default": 20_000}},
     Run: {
         "threads": {"ge": 1, "le": 1024},
@@ -129,7 +143,9 @@ def model_of(cls: Any, name: str, described: bool = False) -> Any:
         default = own.get("default", ... if item.default is dataclasses.MISSING else item.default)
         if isinstance(default, float) and not math.isfinite(default):
             default = None  # JSON Schema cannot say infinity; None keeps the class's own default
-        kind = hints[item.name] | None if default is None else hints[item.name]
+        own, kind = dict(own), own.get("kind", hints[item.name])
+        own.pop("kind", None)
+        kind = kind | None if default is None else kind
         more = {"description": notes.get(item.name), **own, "default": default}
         fields[item.name] = (kind, Field(**more))
     doc = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].replace("\n", " ")

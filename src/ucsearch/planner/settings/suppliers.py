@@ -19,11 +19,17 @@ class Supplier(Table):
     """Whom to order from, and on what terms; with two, the one with the shorter lead time is the expedited one."""
 
     name: str = Field(default="", description="for labels and orders; left out: regular, expedited")
-    lead_time: int = Field(description="periods from order to arrival")
+    lead_time: int | dict[str, float] = Field(
+        description="periods from order to arrival; of a single supplier also a table of lead times with their "
+        "probabilities, such as {2 = 0.7, 3 = 0.3}"
+    )
     unit_cost: float = Field(default=0.0, description="currency per unit ordered")
     fixed_cost: float = Field(default=0.0, description="currency per order")
     minimum_order: float = Field(default=0.0, description="units; smaller orders are raised to it")
     case_pack: float = Field(default=0.0, description="units; orders are rounded up to whole packs")
+    price_breaks: dict[str, float] = Field(
+        default={}, description="unit cost from an order size on, such as {100 = 4.5, 500 = 4.2}"
+    )
     order_sizes: tuple[float, ...] = Field(default=(), description="whole units on offer; left out: as [actions] lots")
 
 
@@ -36,6 +42,8 @@ def supplier_problems(content: dict[str, Any]) -> list[str]:
     if len(tables) > 2:
         found.append(f"supplier: saw {len(tables)} tables, expected one or two")
     leads = [table.get("lead_time") for table in tables if isinstance(table, dict)]
+    if len(leads) == 2 and any(isinstance(lead, dict) for lead in leads):
+        found.append("supplier.lead_time: saw a table, expected periods: with two suppliers lead times are certain")
     if len(leads) == 2 and leads[0] == leads[1]:
         found.append(f"supplier.lead_time: saw {leads[0]} twice, expected a regular supplier and a faster one")
     names = [table.get("name") for table in tables if isinstance(table, dict)]
@@ -51,9 +59,11 @@ def with_suppliers(content: dict[str, Any]) -> None:
     tables, task = content.get("supplier"), content.get("task")
     if not isinstance(tables, list) or not isinstance(task, dict) or not 1 <= len(tables) <= 2:
         return
-    if not all(isinstance(table, dict) and isinstance(table.get("lead_time"), int) for table in tables):
+    if not all(isinstance(table, dict) and isinstance(table.get("lead_time"), int | dict) for table in tables):
         return
-    ordered = sorted(tables, key=lambda table: -int(table["lead_time"]))
+    if len(tables) == 2 and not all(isinstance(table["lead_time"], int) for table in tables):
+        return
+    ordered = tables if len(tables) == 1 else sorted(tables, key=lambda table: -int(table["lead_time"]))
     for prefix, table in zip(("", FASTER), ordered, strict=False):
         for name, value in table.items():
             if name == "order_sizes":

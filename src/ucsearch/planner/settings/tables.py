@@ -285,9 +285,11 @@ class Settings:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the outcome's fields where it has several, such as price and load; else none."""
+        """Names of the outcome's fields where files have several, such as price and load; else none."""
         kind = None if self.task is None else self.task.task().outcome
-        return () if kind is None or len(kind._fields) < 2 else tuple(kind._fields)
+        drawn = getattr(self.task, "drawn", ())
+        fields = () if kind is None else tuple(name for name in kind._fields if name not in drawn)
+        return fields if len(fields) > 1 else ()
 
     @property
     def season(self) -> int:

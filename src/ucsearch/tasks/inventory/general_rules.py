@@ -1,4 +1,4 @@
-"""The rules of an inventory with order days, delivery days, a shelf life or penalties for missed demand.
+"""The rules of an inventory with order days, delivery days, a shelf life, price breaks or penalties for missed demand.
 
 They are `rules` with a calendar in the state and stock by age. A period runs: decide the order, receive what is due
 today, serve demand, discard what has reached its age, pay. Units that arrive before the demand of period t with a
@@ -15,9 +15,8 @@ from math import floor
 from typing import Any, NamedTuple
 
 from ucsearch.tasks.checks import NO_LIMIT
-from ucsearch.tasks.inventory.rules import feasible as feasible_any_day
+from ucsearch.tasks.inventory.rules import WIDER, ordered, position_of
 from ucsearch.tasks.inventory.rules import invariant as invariant_of_stock
-from ucsearch.tasks.inventory.rules import ordered, position_of
 
 __all__ = [
     "Params",
@@ -32,8 +31,11 @@ __all__ = [
     "level_of",
     "moved",
     "placed",
+    "price_of",
     "reward",
+    "spend",
     "step",
+    "tomorrow",
 ]
 
 
@@ -88,12 +90,49 @@ class Params(NamedTuple):
     fast_fixed_cost: float  # currency per expedited order
     fast_minimum_order: float  # units; smaller expedited orders are raised to it
     fast_case_pack: float  # units; expedited orders are rounded up to whole packs; 0: none
+    incremental: float  # 1: a lower price is that of the units past its break; 0: of all units of the order
+    break_at: tuple[float, ...]  # (n,) units from which on the next unit cost holds
+    break_cost: tuple[float, ...]  # (n,) currency per unit from there on
+    fast_break_at: tuple[float, ...]  # (k,) as `break_at`, of an expedited order
+    fast_break_cost: tuple[float, ...]
+
+
+def price_of(
+    quantity: float, unit_cost: float, breaks: tuple[float, ...], costs: tuple[float, ...], incremental: float
+) -> float:
+    """Currency for the units of an order, whose unit cost depends on its size."""
+    total = unit_cost * quantity
+    before = unit_cost
+    for i in range(len(breaks)):
+        if quantity * WIDER >= breaks[i]:
+            if incremental == 0.0:
+                total = costs[i] * quantity
+            else:
+                total = total + (costs[i] - before) * (quantity - breaks[i])
+            before = costs[i]
+    return total
+
+
+def spend(s: Any, a: float, p: Any) -> float:
+    """Currency spent on the order, its fixed cost included."""
+    quantity = ordered(s, a, p)
+    cost = price_of(quantity, p.unit_cost, p.break_at, p.break_cost, p.incremental)
+    if quantity > 0.0:
+        cost = cost + p.fixed_cost
+    return cost
 
 
 def feasible(s: Any, a: float, p: Any) -> bool:
+    quantity = ordered(s, a, p)
     if p.open[floor(s.clock)] == 0.0:
-        return ordered(s, a, p) == 0.0
-    return feasible_any_day(s, a, p)
+        return quantity == 0.0
+    if abs(quantity - s.last) > p.ramp * WIDER:
+        return False
+    if quantity == 0.0:
+        return True
+    if quantity > p.largest_order * WIDER or spend(s, a, p) > p.budget * WIDER:
+        return False
+    return position_of(s) + quantity <= p.capacity * WIDER
 
 
 def placed(pipeline: tuple[float, ...], slot: float, quantity: float) -> tuple[float, ...]:
@@ -136,11 +175,10 @@ def arriving_of(pipeline: tuple[float, ...], s: Any, p: Any) -> float:
     return pipeline[0] if p.due[floor(s.clock)] != 0.0 else 0.0
 
 
-def moved(s: Any, pipeline: tuple[float, ...], quantity: float, y: float, p: Any) -> State:
-    """The state after demand `y`; `pipeline` has today's order of `quantity` units and one place more than the
-    state's."""
+def tomorrow(s: Any, arriving: float, waiting: tuple[float, ...], quantity: float, y: float, p: Any) -> State:
+    """The state after demand `y`, where `arriving` units came before it and the open orders `waiting` are left."""
     today = floor(s.clock)
-    found = issued(s, arriving_of(pipeline, s, p), y, p)
+    found = issued(s, arriving, y, p)
     left = 0.0
     for i in range(1, len(found) - 1):
         left = left + found[i]
@@ -150,19 +188,25 @@ def moved(s: Any, pipeline: tuple[float, ...], quantity: float, y: float, p: Any
     ages = found[1:-1]
     if p.life == 0.0:
         ages = s.ages
-    waiting = pipeline[:-1]
-    if p.due[today] != 0.0:
-        waiting = pipeline[1:]
     clock = s.clock + 1.0
     if clock >= p.periods:
         clock = 0.0
-    if p.merge != 0.0 and p.due[floor(clock)] != 0.0:
-        left = left + waiting[0]
-        waiting = (0.0,) + waiting[1:]
     last = 0.0
     if p.ramp < NO_LIMIT:
         last = quantity if p.open[today] != 0.0 else s.last
     return State(left, waiting, last, ages, clock)
+
+
+def moved(s: Any, pipeline: tuple[float, ...], quantity: float, y: float, p: Any) -> State:
+    """The state after demand `y`; `pipeline` has today's order of `quantity` units and one place more than the
+    state's."""
+    waiting = pipeline[:-1]
+    if p.due[floor(s.clock)] != 0.0:
+        waiting = pipeline[1:]
+    new = tomorrow(s, arriving_of(pipeline, s, p), waiting, quantity, y, p)
+    if p.merge != 0.0 and p.due[floor(new.clock)] != 0.0:
+        return State(new.on_hand + waiting[0], (0.0,) + waiting[1:], new.last, new.ages, new.clock)
+    return new
 
 
 def earned_from(s: Any, arriving: float, y: float, p: Any) -> float:
@@ -190,10 +234,7 @@ def step(s: Any, a: float, y: float, p: Any) -> State:
 def reward(s: Any, a: float, y: float, p: Any) -> float:
     quantity = ordered(s, a, p)
     pipeline = placed(s.pipeline + (0.0,), p.slot[floor(s.clock)], quantity)
-    cost = p.unit_cost * quantity
-    if quantity > 0.0:
-        cost = cost + p.fixed_cost
-    return earned_from(s, arriving_of(pipeline, s, p), y, p) - cost
+    return earned_from(s, arriving_of(pipeline, s, p), y, p) - spend(s, a, p)
 
 
 def invariant(s: Any, p: Any) -> bool:

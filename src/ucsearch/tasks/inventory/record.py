@@ -34,16 +34,18 @@ from ucsearch.tasks.checks import (
     share,
     whole,
 )
-from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
+from ucsearch.tasks.inventory import general_rules, rules, supplier_rules, uncertain_rules
 from ucsearch.tasks.inventory.bound import bound, prepare
 from ucsearch.tasks.inventory.candidates import refined_plans, ways_to_plan
 from ucsearch.tasks.inventory.foresight import foreseen
+from ucsearch.tasks.inventory.lead_times import draws
 from ucsearch.tasks.inventory.notes import advice_on, notes_of
 from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
 from ucsearch.tasks.inventory.refit import OrdersRefit
 from ucsearch.tasks.inventory.sizes import (
     Lattice,
     Lots,
+    at_breaks,
     critical,
     demand_over,
     distinct,
@@ -164,9 +166,11 @@ class LeadTimeInventory(Switches):
         unit_cost = number("unit_cost", self.unit_cost)
         salvage = number("salvage", self.salvage)
         if choice("end_stock", self.end_stock, ("salvage", "unit_cost", "cycle")) != "salvage" and salvage == 0.0:
-            salvage = unit_cost  # a unit that is there need not be bought
-        if not salvage <= unit_cost:
-            raise InputError("salvage", salvage, f"at most unit_cost, {unit_cost:g}", hint="Else hoarding would pay.")
+            salvage = self.lowest_cost  # a unit that is there need not be bought
+        if not salvage <= self.lowest_cost:
+            name = "the lowest of price_breaks" if self.price_breaks else "unit_cost"
+            expected = f"at most {name}, {self.lowest_cost:g}"
+            raise InputError("salvage", salvage, expected, hint="Else hoarding would pay.")
         return rules.Params(
             lead_time=float(whole("lead_time", self.lead_time, 0, 12)),
             backorders=float(choice("unmet", self.unmet, ("lost", "backordered")) == "backordered"),
@@ -304,13 +308,14 @@ class LeadTimeInventory(Switches):
         if self.has_two_suppliers:
             return self.lots_of_pairs(trace, params, step)[0]
         spread = None
-        if fitted:
+        if fitted and not self.lead_times:  # orders that arrive together add up: even sizes keep their sums few
             demand = np.maximum(trace.members[:, :, : self.lead_time + 1, 0], 0.0).sum(axis=2)
             spread = moments(demand, trace.weights)[1]
         if self.is_general:
             most = np.inf if self.shelf_life is None else self.shelf_life + 1.0
             mean, first = mean_demand(trace), min(self.lead_time, trace.horizon - 1)
-            return lots(mean, first, params, count, step, spread=spread, span=self.span, apart=self.review, most=most)
+            found = lots(mean, first, params, count, step, spread=spread, span=self.span, apart=self.review, most=most)
+            return at_breaks(found, self.breaks, params) if self.price_breaks else found
         return lots(mean_demand(trace), self.lead_time, params, count, step, spread=spread)
 
     def lots_of_pairs(self, trace: Trace, params: Any, step: float) -> tuple[Lots, Floats]:
@@ -410,7 +415,7 @@ class LeadTimeInventory(Switches):
     def situation(self, s: Any, p: Any, units: str, currency: str) -> str:
         """Stock and open orders, and when an order arrives."""
         if self.is_general:
-            return general_situation(s, p, units, self.suppliers)
+            return general_situation(s, p, units, self.suppliers, self.lead_shares)
         text = f"In stock: {figure(s.on_hand)} {units}"
         if p.lead_time > 0.0:
             due = ", ".join(f"{figure(x)} {_when(i)}" for i, x in enumerate(s.pipeline) if x)
@@ -449,7 +454,7 @@ class LeadTimeInventory(Switches):
         """What is ordered from each supplier."""
         if not self.is_general:
             return (Purchase("", float(rules.ordered(s, a, p)), int(p.lead_time)),)
-        return purchases(s, a, p, self.suppliers)
+        return purchases(s, a, p, self.suppliers, self.lead_shares)
 
     def action_for(self, s: Any, quantity: float, p: Any) -> Any:
         """The order, or the level, of so many units; with two suppliers a regular order."""
@@ -519,12 +524,33 @@ class LeadTimeInventory(Switches):
         """Sizes that fit each item, in whole packs, as [actions] of the settings say."""
         return offered_sizes(self, trace, params, sizes)
 
+    @property
+    def drawn(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Of an uncertain lead time, which open orders arrive."""
+        return ("draw",) if self.lead_times else ()
+
+    def with_drawn(self, values: Floats, rng: np.random.Generator) -> Floats:
+        """Demand, and from which age on open orders arrive."""
+        if not self.lead_times:
+            return values
+        ages, shares = draws(self.lead_shares)
+        return np.stack([values, rng.choice(ages, len(values), p=np.array(shares) / sum(shares))], axis=1)
+
     def planned_trace(self, trace: Trace, params: Any, policy: Policy, sizes: Any) -> Trace:
         """In closed loop, members without a law of their own become independent steps on the item's lattice."""
-        if policy.mode != "closed" or self.order_cycles or trace.has_law:
+        if policy.mode != "closed" or self.order_cycles:
             return trace
-        fitted = self.lots(trace, params, max(sizes.lots, 1), sizes.round_to, fitted=sizes.lots > 0)
-        return trace.on_lattice(fitted.unit, sizes.points)
+        if not trace.has_law:
+            fitted = self.lots(trace, params, max(sizes.lots, 1), sizes.round_to, fitted=sizes.lots > 0)
+            trace = trace.on_lattice(fitted.unit, sizes.points)
+        return self.with_draws(trace)
+
+    def with_draws(self, trace: Trace) -> Trace:
+        """A forecast of demand as this inventory plans on it: with what is drawn for its lead time, if that is
+        uncertain. Needs a law of independent steps (`trace.on_lattice`, `trace.declare`)."""
+        if not self.lead_times or trace.members.shape[3] > 1:
+            return trace
+        return trace.with_draws(*draws(self.lead_shares))
 
     def refit(self, trace: Trace, params: Any, round_to: float | None) -> OrdersRefit:
         return OrdersRefit(self, trace, params, round_to)
@@ -618,9 +644,10 @@ def _general_task(config: LeadTimeInventory) -> Task:
         actions=params.grid,
         limits=(-NO_LIMIT if by_level else 0.0, NO_LIMIT),
         params=params,
+        outcome=uncertain_rules.Outcome if config.lead_times else None,
         feasible=general_rules.feasible,
-        step=general_rules.step,
-        reward=general_rules.reward,
+        step=uncertain_rules.step if config.lead_times else general_rules.step,
+        reward=uncertain_rules.reward if config.lead_times else general_rules.reward,
         fallback=general_rules.fallback_to_level if config.fallback_rule == "level" else general_rules.fallback,
         invariant=general_rules.invariant,
         terminal=terminal,
@@ -629,7 +656,7 @@ def _general_task(config: LeadTimeInventory) -> Task:
         counted=True,
         unjudged=config.span,
         pack="" if by_level else "case_pack",
-        uses={"units": rules.units, "spend": rules.spend, "lines": rules.lines},
+        uses={"units": rules.units, "spend": general_rules.spend, "lines": rules.lines},
     )
 
 

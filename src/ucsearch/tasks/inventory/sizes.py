@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Lattice",
     "Lots",
+    "at_breaks",
     "critical",
     "demand_over",
     "distinct",
@@ -42,6 +43,7 @@ UNITS_PER_PERIOD = 5.0
 FINEST = 4  # parts of a pack
 BATCHES = 2.0  # economic batches that the largest order covers
 SLACK_PERIODS = 2  # periods beyond the lead time that it covers at least
+_FAR = 3.0  # times the largest size that fits: a price break beyond is for others
 STEADY = 2.0  # spreads of demand over an order's time; sizes further apart hold stock by rounding, not for safety
 FEWEST = 8  # sizes are judged as if they were so many at least: fewer cannot lie around a need and still cover the rest
 LEVELS = (512, 512, 128)  # of stock up to the largest order, by lead time: states grow with a power of it
@@ -103,6 +105,28 @@ def lots(
     around = _around(mean, usual, lead, periods, np.maximum(each, 0.5 * cycle), each, top, count)
     around[:, 1:] = np.maximum(around[:, 1:], (np.ceil(least / each - 1e-9) * each)[:, None])
     return Lots(np.where(steady, fine, spacing), _distinct(np.where(steady[:, None], around, sizes)))
+
+
+def at_breaks(found: Lots, breaks: Sequence[tuple[float, float]], p: Any) -> Lots:
+    """With the sizes from which an order costs less a unit, each in the place of the size nearest to it; not those that
+    limits forbid, nor those beyond `_FAR` times the largest size."""
+    unit, sizes = found.unit, found.sizes.copy()
+    windows = len(sizes)
+    pack, largest, room = (
+        np.broadcast_to(np.asarray(x, np.float64), (windows,)) for x in (p.case_pack, p.largest_order, p.capacity)
+    )
+    each = np.maximum(pack, unit)
+    most = np.minimum(np.minimum(largest, room), _FAR * np.nanmax(sizes, axis=1))
+    taken = np.zeros(sizes.shape, bool)
+    taken[:, 0] = True
+    for size, _ in breaks:
+        at = np.ceil(size / each - 1e-9) * each
+        gap = np.where(taken | np.isnan(sizes), np.inf, np.abs(sizes - at[:, None]))
+        nearest = gap.argmin(axis=1)
+        rows = np.flatnonzero((at <= most) & (gap.min(axis=1) < np.inf))
+        sizes[rows, nearest[rows]] = at[rows]
+        taken[rows, nearest[rows]] = True
+    return Lots(unit, _distinct(sizes))
 
 
 def pair_lots(

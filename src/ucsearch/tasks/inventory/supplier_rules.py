@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import Any
 
-from ucsearch.tasks.inventory.general_rules import State, arriving_of, earned_from, level_of, moved, placed
+from ucsearch.tasks.inventory.general_rules import State, arriving_of, earned_from, level_of, moved, placed, price_of
 from ucsearch.tasks.inventory.rules import WIDER, position_of
 
 __all__ = [
@@ -56,7 +56,8 @@ def ordered(s: Any, a: Pair, p: Any) -> float:
 def spend(s: Any, a: Pair, p: Any) -> float:
     """Currency spent on both orders, their fixed costs included."""
     slow, fast = regular_of(a, p), expedited_of(a, p)
-    total = p.unit_cost * slow + p.fast_unit_cost * fast
+    total = price_of(slow, p.unit_cost, p.break_at, p.break_cost, p.incremental)
+    total = total + price_of(fast, p.fast_unit_cost, p.fast_break_at, p.fast_break_cost, p.incremental)
     if slow > 0.0:
         total = total + p.fixed_cost
     if fast > 0.0:

@@ -1,11 +1,13 @@
-"""Rules that not every inventory has, as fields of `LeadTimeInventory`: a calendar, a shelf life, penalties for missed
-demand. All are off by default; with any of them on, the task is made of `general_rules`.
+"""Rules that not every inventory has, as fields of `LeadTimeInventory`: a calendar, a shelf life, an uncertain lead
+time, price breaks, a second supplier, penalties for missed demand. All are off by default; with any of them on, the
+task is made of `general_rules`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -20,45 +22,65 @@ from ucsearch.packing import unpacked
 from ucsearch.policies import Policy
 from ucsearch.tasks.base import OnSeries, Purchase
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, number, whole
-from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
+from ucsearch.tasks.inventory import general_rules, rules, supplier_rules, uncertain_rules
 from ucsearch.tasks.inventory.calendar import Calendar, calendar_of, weekday_flags
+from ucsearch.tasks.inventory.lead_times import Shares, arrivals, lead_time_shares
 
 __all__ = ["OrderPair", "Switches", "general_situation", "purchases"]
 
 Floats = NDArray[np.float64]
+Breaks = tuple[tuple[float, float], ...]  # units from which on, and currency per unit
 Period = Literal["day", "weekday", "week", "month", "any"]
 _LENGTH = 64  # places of a calendar with holidays, where nobody says more
 
 
-def general_situation(s: Any, p: Any, units: str, suppliers: Sequence[str]) -> str:
-    """Stock by age, open orders and when an order of today arrives, in words."""
+def general_situation(s: Any, p: Any, units: str, suppliers: Sequence[str], shares: Shares) -> str:
+    """Stock by age, open orders and when an order of today arrives, in words; `shares` are those of an uncertain lead
+    time."""
     text = f"In stock: {figure(s.on_hand)} {units}"
     if p.life > 1.0 and any(s.ages):
         ages = ", ".join(f"{figure(x)} with {i + 1} to go" for i, x in enumerate(s.ages) if x)
         text += f" (periods left to sell: {ages})"
     place = int(s.clock)
     calendar = Calendar(p.open, p.due, p.slot, p.span)
-    due = [(calendar.delivery(place, k), x) for k, x in enumerate(s.pipeline) if x]
-    told = ", ".join(f"{figure(x)} {_when(periods)}" for periods, x in due)
+    if shares:
+        told = ", ".join(_ordered_words(shares, p, place, k + 1, x) for k, x in enumerate(s.pipeline) if x)
+    else:
+        due = [(calendar.delivery(place, k), x) for k, x in enumerate(s.pipeline) if x]
+        told = ", ".join(f"{figure(x)} {_when(periods)}" for periods, x in due)
     text += f"; on order: {told}" if told else "; nothing on order"
     if not p.open[place]:
         ahead = next(k for k in range(1, 400) if p.open[(place + k) % len(p.open)])
         return f"{text}. No order day; the next is {_when(ahead)}"
+    if shares:
+        told = ", ".join(f"{_when(k)} ({100 * share:.3g} %)" for k, share in arrivals(shares, p.due, place))
+        return f"{text}. An order arrives {told}"
     if not suppliers:
         return f"{text}. An order arrives {_when(calendar.arrival(place))}"
     slow, fast = _when(calendar.arrival(place)), _when(calendar.delivery(place, int(p.fast_slot[place])))
     return f"{text}. An order from {suppliers[0]} arrives {slow}, one from {suppliers[1]} {fast}"
 
 
-def purchases(s: Any, a: Any, p: Any, suppliers: Sequence[str]) -> tuple[Purchase, ...]:
+def _ordered_words(shares: Shares, p: Any, place: int, age: int, units: float) -> str:
+    """An open order whose lead time is uncertain."""
+    ahead = [k for k, _ in arrivals(shares, p.due, place, age)]
+    since = "one period ago" if age == 1 else f"{age} periods ago"
+    until = _when(ahead[0]) if len(ahead) == 1 else f"in {ahead[0]} to {ahead[-1]} periods"
+    return f"{figure(units)} ordered {since} (arrives {until})"
+
+
+def purchases(s: Any, a: Any, p: Any, suppliers: Sequence[str], shares: Shares) -> tuple[Purchase, ...]:
     """What is ordered from each supplier, and when it arrives by the calendar."""
     place = int(s.clock)
     calendar = Calendar(p.open, p.due, p.slot, p.span)
+    if shares:
+        ahead = [k for k, _ in arrivals(shares, p.due, place)]
+        return (Purchase("", float(rules.ordered(s, a, p)), ahead[0], ahead[-1]),)
     if not suppliers:
         return (Purchase("", float(rules.ordered(s, a, p)), calendar.arrival(place)),)
     slow, fast = supplier_rules.regular_of(a, p), supplier_rules.expedited_of(a, p)
-    ahead = calendar.arrival(place), calendar.delivery(place, int(p.fast_slot[place]))
-    return tuple(Purchase(*one) for one in zip(suppliers, (slow, fast), ahead, strict=True))
+    when = calendar.arrival(place), calendar.delivery(place, int(p.fast_slot[place]))
+    return tuple(Purchase(*one) for one in zip(suppliers, (slow, fast), when, strict=True))
 
 
 def _when(periods: int) -> str:
@@ -97,6 +119,9 @@ class Switches(OnSeries):
     missed_period: float = 0.0  # currency per period in which demand is not served
     fill_rate: float | None = None  # share of demand to serve in its own period; `tune` finds missed_unit for it
     service_level: float | None = None  # share of periods to serve all demand in; `tune` finds missed_period for it
+    lead_times: Mapping[Any, float] | Shares = ()  # probabilities of lead times in periods; none: lead_time is certain
+    price_breaks: Mapping[Any, float] | Breaks = ()  # order size in units and the unit cost from there on, falling
+    discount: Literal["all-units", "incremental"] = "all-units"  # incremental: only units past a break cost less
 
     expedited_lead_time: int | None = None  # periods; None: one supplier. Shorter than lead_time, the regular one's
     expedited_unit_cost: float = 0.0  # currency per unit expedited
@@ -104,6 +129,7 @@ class Switches(OnSeries):
     expedited_minimum_order: float = 0.0  # units; smaller expedited orders are raised to it
     expedited_case_pack: float = 0.0  # units; expedited orders are rounded up to whole packs
     expedited_sizes: Sequence[float] = ()  # whole units; none: the regular order_sizes
+    expedited_price_breaks: Mapping[Any, float] | Breaks = ()  # as price_breaks, of expedited orders
     suppliers: Sequence[str] = ()  # names of the regular and the expedited supplier; none: regular, expedited
 
     @property
@@ -120,7 +146,23 @@ class Switches(OnSeries):
     def is_general(self) -> bool:
         """Whether any switch is on, so that the task is made of `general_rules`."""
         missed = self.missed_unit > 0.0 or self.missed_period > 0.0 or self.target is not None
-        return self.has_calendar or self.shelf_life is not None or self.has_two_suppliers or missed
+        terms = bool(self.lead_times or self.price_breaks)
+        return self.has_calendar or self.shelf_life is not None or self.has_two_suppliers or missed or terms
+
+    @property
+    def lead_shares(self) -> Shares:
+        """Lead times in periods with their probabilities; none where it is certain."""
+        return tuple(self.lead_times)
+
+    @property
+    def lowest_cost(self) -> float:
+        """Currency for a unit of the largest order: what a unit that is left need not cost again."""
+        return min([float(getattr(self, "unit_cost", 0.0)), *(cost for _, cost in self.breaks)])
+
+    @property
+    def breaks(self) -> Breaks:
+        """Order sizes from which on a unit costs less, and what it costs."""
+        return tuple(self.price_breaks)
 
     @property
     def target(self) -> float | None:
@@ -179,6 +221,8 @@ class Switches(OnSeries):
         names = {"calendar_period", "calendar_length", "issuing"}
         if not self.has_calendar:
             names |= {"review_periods", "clock"}
+        if self.lead_times:
+            names |= {"lead_time"}
         if not self.has_two_suppliers:
             names |= {name for name in self.__dataclass_fields__ if name.startswith("expedited_")}
         if not (self.missed_unit or self.missed_period or self.target is not None):
@@ -200,6 +244,8 @@ class Switches(OnSeries):
             raise InputError(
                 "policy.depth", policy.depth, f"at least {least}: one period past the arrival of the second order day"
             )
+        if self.lead_times and policy.mode != "closed":
+            raise InputError("policy.mode", repr(policy.mode), "'closed', because task.lead_time is uncertain")
         if self.has_two_suppliers and sizes.multiples is not None:
             raise InputError("actions.multiples", "a list", "lots, or order_sizes and expedited_sizes: two suppliers")
         if self.target is not None:
@@ -212,6 +258,13 @@ class Switches(OnSeries):
 
     def check_switches(self) -> None:
         """Refuse what contradicts itself or another field."""
+        self._check_lead_times()
+        choice("discount", self.discount, ("all-units", "incremental"))
+        for name in ("price_breaks", "expedited_price_breaks"):
+            first = getattr(self, name.replace("price_breaks", "unit_cost"), 0.0)
+            object.__setattr__(self, name, _breaks(name, getattr(self, name), first))
+        if self.discount != "all-units" and not (self.price_breaks or self.expedited_price_breaks):
+            raise InputError("price_breaks", "nothing", "order sizes with their unit costs, because discount is given")
         for name in ("order_days", "delivery_days", "holidays"):
             days = getattr(self, name)
             object.__setattr__(self, name, (days,) if isinstance(days, str) else tuple(days))
@@ -253,7 +306,27 @@ class Switches(OnSeries):
         for name in ("base_stock_levels", "order_caps", "order_cycles", "is_planned"):
             if getattr(self, name, False):
                 other = "stability_cost or change_budget" if name == "is_planned" else name
-                raise InputError(other, "a setting", "none together with a calendar, a shelf life or a target")
+                raise InputError(
+                    other,
+                    "a setting",
+                    "none together with a calendar, a shelf life, an uncertain lead time, price breaks or a target",
+                )
+
+    def _check_lead_times(self) -> None:
+        """A table of lead times is one under which orders do not cross; `lead_time` is then the longest."""
+        given: Any = getattr(self, "lead_time", 0)
+        if isinstance(given, Mapping):
+            if self.lead_times:
+                raise InputError("lead_time, lead_times", "both", "one of them")
+            object.__setattr__(self, "lead_times", given)
+        shares = lead_time_shares("lead_time", self.lead_times) if self.lead_times else ()
+        if shares:
+            object.__setattr__(self, "lead_time", shares[-1][0])
+        object.__setattr__(self, "lead_times", shares if len(shares) > 1 else ())
+        if self.lead_times and self.expedited_lead_time is not None:
+            raise InputError(
+                "lead_time", "several", "one with two suppliers: leave out lead_times or the second supplier"
+            )
 
     def _check_suppliers(self) -> None:
         if self.expedited_lead_time is None:
@@ -293,6 +366,8 @@ class Switches(OnSeries):
     @property
     def places(self) -> int:
         """Open orders that can be told apart."""
+        if self.lead_times:
+            return int(getattr(self, "lead_time", 1))
         return max(self.calendar.places, self._fast.places) if self.has_two_suppliers else self.calendar.places
 
     @property
@@ -303,6 +378,7 @@ class Switches(OnSeries):
     def general_params(self, plain: rules.Params) -> general_rules.Params:
         """The parameters as `general_rules` read them."""
         calendar = self.calendar
+        (at, costs), (fast_at, fast_costs) = _columns(self.price_breaks), _columns(self.expedited_price_breaks)
         return general_rules.Params(
             *plain,
             life=float(self.shelf_life or 0),
@@ -322,6 +398,11 @@ class Switches(OnSeries):
             fast_fixed_cost=float(self.expedited_fixed_cost),
             fast_minimum_order=float(self.expedited_minimum_order),
             fast_case_pack=float(self.expedited_case_pack),
+            incremental=float(self.discount == "incremental"),
+            break_at=at,
+            break_cost=costs,
+            fast_break_at=fast_at,
+            fast_break_cost=fast_costs,
         )
 
     @property
@@ -333,7 +414,8 @@ class Switches(OnSeries):
         self, on_hand: float, open_orders: Sequence[float], last: float | None, ages: Sequence[float],
         clock: int | None,
     ) -> general_rules.State:  # fmt: skip
-        """The starting state: `open_orders[i]` arrives i periods from now, `ages[i]` units have i + 1 periods left."""
+        """The starting state: `open_orders[i]` arrives i periods from now (where the lead time is uncertain: was placed
+        i + 1 periods ago), `ages[i]` units have i + 1 periods left."""
         calendar, place = self.calendar, self.clock if clock is None else whole("clock", clock, 0, 10_000)
         if place is None:
             raise InputError("clock", "nothing", "a date of the period, or the place in the calendar")
@@ -345,6 +427,9 @@ class Switches(OnSeries):
         for i, units in enumerate(open_orders):
             units = number(f"open_orders[{i}]", units, 0.0, NO_LIMIT)
             if units == 0.0:
+                continue
+            if self.lead_times:  # by age: nobody knows when they arrive
+                pipeline[min(i, len(pipeline) - 1)] += units
                 continue
             if not calendar.due[(place + i) % len(calendar.due)]:
                 near = calendar.delivery(place, int(sum(_due(calendar, place, i))))
@@ -367,20 +452,25 @@ class Switches(OnSeries):
                 hint="ages_1 can be sold in one more period, ages_2 in two, ...",
             )  # fmt: skip
         if last is None:
-            last = next((x for x in reversed(list(open_orders)) if x), 0.0)
+            newest_first = list(open_orders) if self.lead_times else list(reversed(list(open_orders)))
+            last = next((x for x in newest_first if x), 0.0)
         previous = number("last", last, 0.0, NO_LIMIT)
         has_ramp = getattr(self, "ramp", None) is not None
         return general_rules.State(stock, tuple(pipeline), previous if has_ramp else 0.0, tuple(by_age), float(place))
 
-    def general_parts(self, s: Any, a: Any, y: float, p: Any) -> dict[str, float]:
+    def general_parts(self, s: Any, a: Any, y: Any, p: Any) -> dict[str, float]:
         """What a period cost and moved: as of plain inventories, with what was discarded, and the costs by kind."""
         if self.has_two_suppliers:
             quantity, paid = supplier_rules.ordered(s, a, p), supplier_rules.spend(s, a, p)
             pipeline = supplier_rules.with_orders(s, a, p)
         else:
-            quantity, paid = float(rules.ordered(s, a, p)), rules.spend(s, a, p)
+            quantity, paid = float(rules.ordered(s, a, p)), general_rules.spend(s, a, p)
             pipeline = general_rules.placed((*s.pipeline, 0.0), p.slot[int(s.clock)], quantity)
-        arriving = general_rules.arriving_of(pipeline, s, p)
+        if self.lead_times:
+            arriving = uncertain_rules.arriving_of(uncertain_rules.by_age(s, quantity), y.draw, s, p)
+            y = y.demand
+        else:
+            arriving = general_rules.arriving_of(pipeline, s, p)
         found = general_rules.issued(s, arriving, y, p)
         demand, owed, short = max(float(y), 0.0), max(-s.on_hand, 0.0), found[-1]
         missed, left = min(short, demand), sum(found[1:-1])
@@ -412,6 +502,11 @@ class Switches(OnSeries):
         if self.has_two_suppliers:
             orders, slot = unpacked(orders, 2)[..., 1], np.array(self._fast.slot)[clock]
         arriving = due * (states[:, :, 1] + np.where(slot == 0.0, orders, 0.0))
+        if self.lead_times:
+            outcomes, draw = outcomes[..., 0], outcomes[..., 1]
+            ages = np.arange(1, self.places + 1)
+            old = states[:, :, 1 : self.places + 1] * (ages >= draw[..., None])
+            arriving = due * (old.sum(axis=2) + np.where(draw == 0.0, orders, 0.0))
         served = np.minimum(np.maximum(states[:, :, 0] + arriving, 0.0), outcomes).sum(axis=1)
         asked = outcomes.sum(axis=1)
         return {"fill_rate": np.where(asked > 0.0, served / np.where(asked > 0.0, asked, 1.0), 1.0)}
@@ -421,6 +516,12 @@ class Switches(OnSeries):
         if not self.is_general:
             lead = int(getattr(self, "lead_time", 0))
             return self.state(level, [level] * lead, level)
+        if self.lead_times:
+            usual = round(math.fsum(lead * share for lead, share in self.lead_shares))
+            ages = [level] * (self.ages and 1)
+            stock = level if self.ages or self.shelf_life is None else 0.0
+            return self.state(stock, [level] * usual, level, ages=[0.0] * (self.ages - len(ages)) + ages,
+                              clock=self.clock or 0)  # fmt: skip
         calendar, place = self.calendar, self.clock or 0
         ahead = calendar.arrival(place)
         orders = [0.0] * ahead
@@ -444,6 +545,35 @@ class Switches(OnSeries):
         if not self.holidays or (self.calendar_length or _LENGTH) >= periods:
             return self
         return dataclasses.replace(self, calendar_length=periods)
+
+
+def _breaks(field: str, value: Any, first: float) -> Breaks:
+    """Sizes of orders, ascending, and the unit costs from there on, which fall."""
+    pairs = list(value.items()) if isinstance(value, Mapping) else list(value)
+    found: list[tuple[float, float]] = []
+    for pair in pairs:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise InputError(field, repr(value), "a unit cost for each order size, such as {100 = 4.5, 500 = 4.2}")
+        try:
+            size = float(pair[0])
+        except (TypeError, ValueError):
+            raise InputError(field, repr(pair[0]), "units of an order") from None
+        found.append((number(field, size, 0.0, NO_LIMIT), number(f"{field}[{size:g}]", pair[1])))
+    found.sort()
+    before = (0.0, first)
+    for size, cost in found:
+        if not size > before[0]:
+            raise InputError(field, f"{size:g}", "order sizes above 0, each once")
+        if not cost < before[1]:
+            raise InputError(f"{field}[{size:g}]", cost, f"less than {before[1]:g}, the unit cost of smaller orders")
+        before = (size, cost)
+    return tuple(found)
+
+
+def _columns(breaks: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Sizes and unit costs as parameters; a size that no order reaches where there are none."""
+    pairs = tuple(breaks) or ((NO_LIMIT, 0.0),)
+    return tuple(size for size, _ in pairs), tuple(cost for _, cost in pairs)
 
 
 def _due(calendar: Calendar, place: int, periods: int) -> list[float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from ucsearch.verify.decision.meter import Meter
@@ -124,6 +124,19 @@ def _tree(rows: Rows, weights: list[float], node: list[list[int]]) -> tuple[list
     return classes, learns
 
 
+def _draws(said: Any) -> list[tuple[float, float]]:
+    """Values of a field that is drawn every step, ascending, with their probabilities."""
+    try:
+        found = [(float.fromhex(x), float.fromhex(p)) for x, p in said]
+    except (TypeError, ValueError, OverflowError):
+        raise Malformed(f"inputs.trace.meta.law.draws: saw {said!r}, expected pairs of hexadecimal floats") from None
+    numbers = all(math.isfinite(x) and 0.0 < p <= 1.0 for x, p in found)
+    ascending = all(a[0] < b[0] for a, b in pairwise(found))
+    whole = not found or abs(_sum(p for _, p in found) - 1.0) <= SNAP
+    require("inputs.trace.meta.law.draws", numbers and ascending and whole, said, "values and their shares of 1")
+    return found
+
+
 class Law:
     """Classes of information by the record's trace, or none at all."""
 
@@ -137,6 +150,9 @@ class Law:
             raise Malformed(f"inputs.trace.meta.law.unit: saw {said['unit']!r}, expected a hexadecimal float") from None
         self.declared, bins = said.get("points", 0), said.get("bins", 0)
         self.learns, self.classes = 0, list[list[Point]]()
+        draws = _draws(said.get("draws", []))
+        drawn = len(draws) > 0
+        require("inputs.trace.meta.law", self.kind == "independent" or not drawn, said, "draws of independent steps")
         expect("inputs.trace.node", "node" in t, self.kind == "tree")
         self.rows, self.weights, self.origin = rows, weights, said.get("origin", "") or self.kind
         lattice = 0 < self.unit < math.inf and 1 <= self.declared <= MOST_POINTS and self.kind == "independent"
@@ -145,7 +161,8 @@ class Law:
         require("inputs.trace.meta.law", (bins > 0) == (self.kind == "markov"), bins, "bins of a chain")
         require("inputs.trace.meta.law", bins * A_BIN <= len(rows), bins, f"at most {len(rows) // A_BIN} bins")
         meter.toil(len(rows[0]) * (len(rows) * (1 + bins * bins) + self.declared))
-        require("inputs.trace.meta.law", not (bins or lattice) or len(rows[0][0]) == 1, said, "one field")
+        require("inputs.trace.meta.law", not (bins or lattice) or len(rows[0][0]) == 1 + drawn, said, "one field")
+        require("inputs.trace.meta.law", len(rows[0][0]) > drawn, said, "a field beside the one that is drawn")
         if self.kind == "tree":
             shape, _, flat = read_blob(t["node"]["$blob"], blobs)
             if shape != (1, len(rows), len(rows[0])) or any(x != int(x) for x in flat):
@@ -158,10 +175,12 @@ class Law:
             self.classes = _chain(rows, weights, bins)
         elif self.kind == "independent":
             for h in range(len(rows[0])):
-                points = [(row[h], w) for row, w in zip(rows, weights, strict=True)]
+                fields = len(rows[0][0]) - drawn
+                points = [(row[h][:fields], w) for row, w in zip(rows, weights, strict=True)]
                 if lattice:
                     points = _on_lattice([row[h][0] for row in rows], weights, self.unit, self.declared)
-                self.classes.append(_merged(points, h + 1))
+                own = _merged(points, h + 1)
+                self.classes.append([((*y, x), w * p, c) for y, w, c in own for x, p in draws] if drawn else own)
 
     def digest(self) -> str:
         sha = hashlib.sha256(f"ucsearch.trace.law.v1\0{self.kind}\0".encode())
