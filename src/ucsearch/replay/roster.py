@@ -208,7 +208,7 @@ def _of_task(known: Mapping[type[Any], Made], panel: Panel) -> Made | None:
 def _beside_orders(panel: Panel, plans: list[Entry], latitude: Latitude, how: Run) -> list[Entry]:
     if panel.config.is_general:
         rules = general_ordering_rules(panel, free=latitude.free, round_to=latitude.round_to)
-        return [*rules, _greedy(panel, how)]
+        return rules if panel.config.drawn else [*rules, _greedy(panel, how)]  # it plans on one number a period
     rules = [*plans, *ordering_rules(panel, free=latitude.free, round_to=latitude.round_to, how=how)]
     rules.append(_greedy(panel, how))
     by_name = {entry.name: entry for entry in rules}
