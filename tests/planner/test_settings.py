@@ -59,7 +59,7 @@ def test_whole_numbers_may_stand_for_numbers_but_nothing_else_is_bent() -> None:
         "job.toml: task.holding: saw True, expected a valid number"
     ]
     assert refused(TOML.replace("lead_time = 1", "lead_time = 1.5")) == [
-        "job.toml: task.lead_time: saw 1.5, expected a valid integer"
+        "job.toml: task.lead_time: saw 1.5, expected a valid integer or a table"
     ]
 
 

@@ -282,10 +282,10 @@ class Trace:
     def on_lattice(self, unit: float | ArrayLike, points: int = 9) -> Trace:
         """The law of independent steps with, per step, `points` block means of equal weight, each split onto the two
         neighbouring multiples of `unit` so that the mean is kept; a panel may have a unit per window. Members stay as
-        they are for the other modes."""
+        they are for the other modes, and what is drawn beside them is drawn still."""
         self._need_members()
         spacing: Any = tuple(np.ravel(unit).tolist()) if np.ndim(unit) else unit
-        declared = Declared(origin=self._origin(), unit=spacing, points=points)
+        declared = Declared(origin=self._origin(), unit=spacing, points=points, draws=self.declared.draws)
         check_declared("independent", declared, self.members.shape, False)
         several = isinstance(spacing, tuple) and len(set(spacing)) > 1
         own = tuple(map(float, spacing)) if several else float(np.ravel(unit)[0])

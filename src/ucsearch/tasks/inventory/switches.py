@@ -24,7 +24,7 @@ from ucsearch.tasks.base import OnSeries, Purchase
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, number, whole
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules, uncertain_rules
 from ucsearch.tasks.inventory.calendar import Calendar, calendar_of, weekday_flags
-from ucsearch.tasks.inventory.lead_times import Shares, arrivals, lead_time_shares
+from ucsearch.tasks.inventory.lead_times import Shares, arrivals, lead_time_shares, table_words
 
 __all__ = ["OrderPair", "Switches", "general_situation", "purchases"]
 
@@ -321,6 +321,8 @@ class Switches(OnSeries):
             object.__setattr__(self, "lead_times", given)
         shares = lead_time_shares("lead_time", self.lead_times) if self.lead_times else ()
         if shares:
+            if not isinstance(given, Mapping) and given not in (2, shares[-1][0]):  # 2: the default
+                raise InputError("lead_time", given, f"nothing beside the table {table_words(shares)}")
             object.__setattr__(self, "lead_time", shares[-1][0])
         object.__setattr__(self, "lead_times", shares if len(shares) > 1 else ())
         if self.lead_times and self.expedited_lead_time is not None:
