@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import re
@@ -423,6 +424,20 @@ def test_files_with_mistakes_are_answered_as_the_page_shows(tmp_path: Path, monk
     rows = {row["series"]: row for row in read_csv(tmp_path / "decisions.csv")}
     assert {name for name, row in rows.items() if row["outcome"] == "REFUSED"} == {"SKU-002", "SKU-005"}
     assert all((rows[name]["action"], rows[name]["order"]) == ("", "") for name in ("SKU-002", "SKU-005"))
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16", "utf-8"])
+def test_what_is_written_opens_in_the_spreadsheet_that_wrote_the_states(job: Path, encoding: str) -> None:
+    for name in ("states.csv", "forecasts.csv"):
+        text = (job / name).read_text().replace("\nB,", "\nBär,")
+        (job / name).write_bytes(text.encode(encoding))
+    run("decide")
+    run("override", "Bär", "15", "--who", "me", "--why", "fair")
+    run("orders")
+    for name in ("decisions.csv", "orders.csv"):
+        content = (job / name).read_bytes()
+        assert content.startswith(codecs.BOM_UTF8) is (encoding != "utf-8")
+        assert "\nBär," in content.decode("utf-8-sig")
 
 
 def test_orders_of_an_older_run_are_refused(job: Path) -> None:

@@ -89,8 +89,9 @@ def plan_forecast(
     if sales.uneven:
         text = (
             f"saw {sales.uneven}, and no one period between all dates: rows are counted as periods, and forecasts have "
+            "steps. If dates are missing, say the period and what a gap means: --set period=day --set "
+            "columns.gaps=unknown (out of order, not counted), or =zero (nothing was sold)"
         )
-        text += "steps. If dates are missing, say period and columns.gaps: --set period=day --set columns.gaps=zero"
         problems.append(Problem(sales.file, "", "", "", text, refuses=False))
     found = tuple(h for h in sales.histories if h.series not in refused)
     if not found:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import DataError, InputError
 from ucsearch.planner.files.numbers import Decimal, parse_numbers, sniff_decimal
 from ucsearch.planner.files.sheet import is_workbook, need_openpyxl, read_sheets, write_workbook
-from ucsearch.planner.files.text import BROKEN, TEXTS, broken, is_packed, open_text
+from ucsearch.planner.files.text import BROKEN, TEXTS, broken, encoding_like, is_packed, open_text
 from ucsearch.records.files import DATABASE, log_at, whole_file
 
 __all__ = [
@@ -533,21 +533,23 @@ def _same_file(a: Path, b: Path) -> bool:
 
 
 class Style(NamedTuple):
-    """How numbers and columns are written in CSV files."""
+    """How numbers, columns and letters are written in CSV files."""
 
     delimiter: str = ","
     decimal: Decimal = "."
+    encoding: str = "utf-8"
 
     @classmethod
     def of(cls, path: str | Path, decimal: Literal["auto", ".", ","] = "auto") -> Style:
-        """As a file that people gave: semicolons and decimal commas where it has them."""
+        """As a file that people gave: semicolons, decimal commas and the mark of UTF-8 where it has them."""
         table = open_table(path, decimal)
         if not isinstance(table, _Csv):
             return cls(";" if decimal == "," else ",", decimal if decimal != "auto" else ".")
         mark = table.decimal or "."
         if decimal == "auto" and table.delimiter == ";" and not _has_points(table):
             mark = ","  # spreadsheets take semicolons where commas are decimals
-        return cls(";" if mark == "," and table.delimiter == "," else table.delimiter, mark)
+        delimiter = ";" if mark == "," and table.delimiter == "," else table.delimiter
+        return cls(delimiter, mark, encoding_like(table.path))
 
     @classmethod
     def like(cls, paths: Sequence[str | Path | None], decimal: Literal["auto", ".", ","] = "auto") -> Style:
@@ -580,7 +582,7 @@ def write_table(
 
 
 def _write_csv(file: Any, columns: Mapping[str, type], rows: Rows, for_people: bool, style: Style) -> int:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
+    text = io.TextIOWrapper(file, encoding=style.encoding, newline="", write_through=False)
     writer = csv.writer(text, lineterminator="\n", delimiter=style.delimiter)
     writer.writerow(columns)
     comma, count = style.decimal == ",", 0

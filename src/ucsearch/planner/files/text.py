@@ -13,7 +13,7 @@ from typing import IO, cast
 
 from ucsearch.errors import DataError
 
-__all__ = ["BROKEN", "TEXTS", "broken", "foreign", "is_packed", "open_text"]
+__all__ = ["BROKEN", "TEXTS", "broken", "encoding_like", "foreign", "is_packed", "open_text"]
 
 TEXTS = (".csv", ".tsv", ".txt")
 BROKEN = (OSError, EOFError, zlib.error)  # gzip has its own ways to say that a file was cut off
@@ -136,6 +136,17 @@ def _encoding_of(path: Path, changed: int, size: int) -> str:
                     return "utf-8-sig"
             if not piece:
                 return "cp1252" if strange else "utf-8-sig"
+
+
+def encoding_like(path: Path) -> str:
+    """How a text is written for people who have that file: UTF-8, with the mark by which spreadsheets know it where
+    theirs has one too, or where theirs is no UTF-8, so that their spreadsheet takes no text without a mark for it."""
+    if is_packed(path):
+        return "utf-8"
+    with path.open("rb") as file:
+        head = file.read(len(codecs.BOM_UTF8))
+    marked = head == codecs.BOM_UTF8 or head[:2] in _UTF16
+    return "utf-8-sig" if marked or _encoding(path) == "cp1252" else "utf-8"
 
 
 def broken(path: Path, error: Exception) -> DataError:
