@@ -24,7 +24,7 @@ Function = Callable[..., Any]
 
 def checked_math(inline: Callable[[Function], Function]) -> dict[Function, Function]:
     """Each function of `math` that rules may use, with what takes its place; `inline` compiles that."""
-    made = {name: _of_one(getattr(math, name)) for name in ONE}
+    made = {name: _of_one(getattr(math, name)) for name in ONE} | {"sqrt": _root}
     made |= {name: _of_two(getattr(math, name)) for name in TWO}
     made |= {name: _whole(getattr(math, name)) for name in WHOLE}
     return {getattr(math, name): inline(function) for name, function in made.items()}
@@ -38,6 +38,13 @@ def _of_one(f: Function) -> Function:
         return y
 
     return checked
+
+
+def _root(x: float) -> float:
+    """Its argument is what is looked at: with a look at the answer, bounds grow too long for LLVM to inline them."""
+    if x < 0.0:
+        raise ArithmeticError(_MESSAGE)
+    return math.sqrt(x)
 
 
 def _of_two(f: Function) -> Function:
