@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from ucsearch.errors import InputError, RecordError
 from ucsearch.lab.data.embedded import sample_demand
 from ucsearch.lab.suites.evidence import ledger
-from ucsearch.lab.suites.evidence.ledger import Look, append_look, check_kept, is_tied, read_ledger
+from ucsearch.lab.suites.evidence.ledger import Look, append_look, check_kept, is_tied, read_ledger, same_choice
 from ucsearch.lab.suites.evidence.rows import EvidenceError
 from ucsearch.lab.suites.job import AnotherLook, Job, TestSplitClosed
 from ucsearch.lab.suites.kinds.series import Pool
@@ -185,6 +186,20 @@ def test_a_run_that_chooses_the_same_repeats_a_look_and_another_choice_stays_clo
     assert ["repeats" in line for line in lines] == [False, False, True]
     assert is_tied(lines[2], {"candidate": "a", "rows_sha256": "1" * 64})
     assert not is_tied(lines[2], {"candidate": "b", "rows_sha256": "1" * 64})
+
+
+def test_the_last_digits_of_a_number_are_no_other_choice(tmp_path: Path) -> None:
+    first = Job(tmp_path / "s", IDENTITY)
+    first.select({"candidate": "a", "losses": [1.0897909070816787, 2.0]})
+    first.open_test(pool().opened())
+    close = {"candidate": "a", "losses": [1.089790907081679, 2.0]}
+    assert repeated(tmp_path, close).looks == (1, [])
+    for other in ([1.08979091, 2.0], [1.0897909070816787], [math.nan, 2.0], ["1.0897909070816787", 2.0]):
+        assert same_choice({"candidate": "a", "losses": other}, close) is None
+    (_, line) = read_ledger(tmp_path / "looks.jsonl")
+    assert line["repeat_of"] == 1
+    for stood in ([], [{"at": ["candidate"], "value": "b"}], [{"at": ["losses", 7], "value": 1.0}]):
+        assert not is_tied({"repeats": line["repeats"] | {"stood": stood}}, close)
 
 
 def test_a_line_that_repeats_what_no_look_has_is_refused(tmp_path: Path) -> None:

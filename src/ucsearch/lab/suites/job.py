@@ -161,7 +161,7 @@ class Job:
         _write(unfinished, canonical(look))
         self._opened = True
 
-    def _repeats(self, selection: dict[str, Any]) -> dict[str, str] | None:
+    def _repeats(self, selection: dict[str, Any]) -> dict[str, Any] | None:
         """What ties this run to the one that it is to repeat; None where the bytes do, or there is none to repeat."""
         held = None if self.repeats is None else loads(self.repeats.read_bytes())
         if held is None or held == selection:

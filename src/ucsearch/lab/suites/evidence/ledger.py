@@ -3,13 +3,15 @@
 It lies outside the suites' folders, so that a fresh folder does not forget what was seen. A line says which suite,
 card and selection opened which periods of which series. A run that repeats an earlier look in all of these is written
 down too, but shows nothing new and is not counted again. Other code may give validation rows other bytes and choose the
-same: such a line names the earlier selection and the digest of its rows (`repeats`), with which put in place the new
-selection has the earlier one's bytes.
+same: such a line names the earlier selection and what stood in it (`repeats`: the digest of its rows, numbers to nine
+digits the same), with which put in place the new selection has the earlier one's bytes.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import math
 import os
 import re
 from collections import Counter
@@ -58,7 +60,6 @@ _MEMBERS = ("card_sha256", "code_sha256", "head", "look", "opened", "previous", 
             "suite", "suite_sha256", "taken_over")  # fmt: skip
 _DIGESTS = ("suite_sha256", "card_sha256", "selection_sha256", "previous", "head", "code_sha256")
 _OPTIONAL = ("repeats",)
-_REPEATED = ("selection_sha256", "rows_sha256")
 _IDENTITY = ("suite", "suite_sha256", "card_sha256", "opened")
 
 
@@ -138,7 +139,7 @@ def append_look(
     *,
     code: str | None,
     taken_over: bool = False,
-    repeats: Mapping[str, str] | None = None,
+    repeats: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write a look down and return its line. `opened` by data set; `taken_over`: from before there was a ledger;
     `repeats`: see `same_choice`."""
@@ -177,14 +178,44 @@ def own_line(looks: Sequence[Mapping[str, Any]], own: Look) -> Mapping[str, Any]
 def is_tied(line: Mapping[str, Any], selection: Mapping[str, Any]) -> bool:
     """Whether the selection of a line really is the one that it says it repeats; True where it says nothing."""
     tie = line.get("repeats")
-    return tie is None or same_choice(selection, {**selection, "rows_sha256": tie["rows_sha256"]}) == tie
+    if tie is None:
+        return True
+    held = copy.deepcopy(dict(selection))
+    try:
+        for place in tie["stood"]:
+            inner: Any = held
+            for step in place["at"][:-1]:
+                inner = inner[step]
+            inner[place["at"][-1]] = place["value"]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return bool(same_choice(selection, held) == tie)
 
 
-def same_choice(selection: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, str] | None:
-    """What ties a selection record to an earlier one, if they differ in nothing but the digest of validation's rows."""
-    if "rows_sha256" not in held or {**selection, "rows_sha256": held["rows_sha256"]} != held:
+def same_choice(selection: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What ties a selection record to an earlier one that differs in nothing but the digest of validation's rows and
+    the last digits of numbers; None where it differs in more."""
+    places = list(_places((), selection, held))
+    if any(not (at == ("rows_sha256",) or _close(new, old)) for at, new, old in places):
         return None
-    return {"selection_sha256": hashlib.sha256(canonical(held)).hexdigest(), "rows_sha256": held["rows_sha256"]}
+    stood = [{"at": list(at), "value": old} for at, _, old in places]
+    return {"selection_sha256": hashlib.sha256(canonical(held)).hexdigest(), "stood": stood}
+
+
+def _places(at: tuple[str | int, ...], new: Any, old: Any) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
+    """Where two records differ, and what stands in each."""
+    if isinstance(new, Mapping) and isinstance(old, Mapping) and new.keys() == old.keys():
+        for name in sorted(new):
+            yield from _places((*at, name), new[name], old[name])
+    elif isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        for i, pair in enumerate(zip(new, old, strict=True)):
+            yield from _places((*at, i), *pair)
+    elif type(new) is not type(old) or new != old:
+        yield at, new, old
+
+
+def _close(new: Any, old: Any) -> bool:
+    return type(new) is float and type(old) is float and math.isclose(new, old, rel_tol=1e-9)
 
 
 def before(looks: Sequence[Mapping[str, Any]], own: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
@@ -247,12 +278,14 @@ def _repeated(looks: Sequence[Mapping[str, Any]], look: Mapping[str, Any]) -> in
 def _check(look: Mapping[str, Any], where: str) -> None:
     if set(look) - set(_OPTIONAL) != set(_MEMBERS):
         raise EvidenceError(f"{where}: saw the members {sorted(look)}, expected {', '.join(_MEMBERS)}")
-    repeats = look.get("repeats", dict.fromkeys(_REPEATED, GENESIS))
-    if not isinstance(repeats, dict) or set(repeats) != set(_REPEATED):
-        raise EvidenceError(f"{where}.repeats: saw {repeats!r}, expected {' and '.join(_REPEATED)}")
-    if "repeats" in look and look["repeat_of"] is None:
-        raise EvidenceError(f"{where}.repeats: no earlier look of these periods had that selection")
-    digests = {name: look[name] for name in _DIGESTS} | {f"repeats.{name}": value for name, value in repeats.items()}
+    digests = {name: look[name] for name in _DIGESTS}
+    if "repeats" in look:
+        tie = look["repeats"]
+        if not isinstance(tie, dict) or set(tie) != {"selection_sha256", "stood"} or not _is_stood(tie["stood"]):
+            raise EvidenceError(f"{where}.repeats: saw {tie!r}, expected a selection_sha256 and what stood in it")
+        if look["repeat_of"] is None:
+            raise EvidenceError(f"{where}.repeats: no earlier look of these periods had that selection")
+        digests["repeats.selection_sha256"] = tie["selection_sha256"]
     for name, value in digests.items():
         if name == "code_sha256" and value is None:
             continue
@@ -272,6 +305,14 @@ def _check(look: Mapping[str, Any], where: str) -> None:
             if not (isinstance(span, list) and len(span) == 2 and all(type(x) is int for x in span)
                     and 0 <= span[0] < span[1]):  # fmt: skip
                 raise EvidenceError(f"{where}.opened.{dataset}.{one}: saw {span!r}, expected [first, after last]")
+
+
+def _is_stood(places: Any) -> bool:
+    return isinstance(places, list) and all(
+        isinstance(one, dict) and set(one) == {"at", "value"} and isinstance(one["at"], list) and bool(one["at"])
+        and all(type(step) in (str, int) for step in one["at"])
+        for one in places
+    )  # fmt: skip
 
 
 @contextmanager
