@@ -14,7 +14,7 @@ _PAGE = """{% extends "base" %}{% block body %}
 <p>{{ r.series }} series, {{ r.origins }} past forecasts each, {{ r.horizon }} periods ahead, season {{ r.season }};
 model {{ r.model }}.
 Errors are relative to the mean size of each series.</p>
-<p><strong>{{ verdict }}</strong></p>
+<p class="lead"><strong>{{ verdict }}</strong></p>
 <div class="wide" tabindex="0" role="region" aria-label="Figures"><table class="roomy"><thead><tr><th></th>
 {% for v in r.variants %}<th scope="col" class="n">{{ v.name }}</th>{% endfor %}</tr></thead><tbody>
 {% for row in rows %}<tr><th scope="row">{{ row[0] }}</th>
@@ -23,9 +23,10 @@ Errors are relative to the mean size of each series.</p>
 <ul class="key">{% for v in r.variants %}<li><svg viewBox="0 0 20 12" aria-hidden="true">
 <rect class="{{ colours[loop.index0 % 2] }}" width="16" height="12"/></svg>{{ v.name }}</li>
 {% endfor %}<li>dashed line: what it should be</li></ul>
-{% for chart in charts %}
-<h2>{{ chart.title }}</h2><p class="note">{{ chart.note }}</p>
-<svg viewBox="0 0 {{ chart.width }} 220" role="img" style="max-width:{{ chart.width }}px"
+<h2>In pictures</h2>
+<div class="figures charts">{% for chart in charts %}
+<div><h3>{{ chart.title }}</h3><p class="note">{{ chart.note }}</p>
+<svg viewBox="0 0 {{ chart.width }} 232" role="img" style="max-width:{{ chart.width }}px"
 aria-label="{{ chart.title }}">
 <text class="s" x="2" y="8">{{ chart.axis }}</text>
 {% for tick in chart.ticks %}<line class="grid" x1="{{ chart.left }}" x2="{{ chart.width }}" y1="{{ tick.y }}"
@@ -35,20 +36,21 @@ text-anchor="end">{{ tick.text }}</text>
 height="{{ bar.h }}"><title>{{ bar.told }}</title></rect>
 {% endfor %}{% for line in chart.labels %}<text class="s" x="{{ line.x }}" y="212"
 text-anchor="middle">{{ line.text }}</text>
-{% endfor %}{% if chart.nominal is not none %}<line class="least" x1="{{ chart.left }}" x2="{{ chart.width }}"
+{% endfor %}<text class="s" x="{{ chart.width }}" y="228" text-anchor="end">{{ chart.across }}</text>
+{% if chart.nominal is not none %}<line class="least" x1="{{ chart.left }}" x2="{{ chart.width }}"
 y1="{{ chart.nominal }}" y2="{{ chart.nominal }}"/>{% endif %}
-</svg>{% endfor %}
+</svg></div>{% endfor %}</div>
 <h2>Coverage by phase of the season, worst first</h2>
 <p class="note">Share of outcomes inside the {{ level }} % interval. Forecasts can be right on average and wrong by
 phase.</p>
-{% for v in r.variants %}<h3>{{ v.name }}</h3>
+<div class="figures charts">{% for v in r.variants %}<div><h3>{{ v.name }}</h3>
 <div class="wide" tabindex="0" role="region" aria-label="Phases"><table class="sortable roomy"><thead><tr>
 <th scope="col">Phase</th><th scope="col" class="n">Covered</th><th scope="col" class="n">Bias</th>
 <th scope="col" class="n">Forecasts</th></tr></thead><tbody>
 {% for p in v.phases[:24] %}<tr><th scope="row">{{ p.label }}</th>
 <td class="n" data-v="{{ p.coverage }}">{{ '%.1f' % (100 * p.coverage) }} %</td>
 <td class="n" data-v="{{ p.bias }}">{{ '%+.3f' % p.bias }}</td><td class="n">{{ p.count }}</td></tr>
-{% else %}<tr><td colspan="4">no season</td></tr>{% endfor %}</tbody></table></div>{% endfor %}
+{% else %}<tr><td colspan="4">no season</td></tr>{% endfor %}</tbody></table></div></div>{% endfor %}</div>
 {% endblock %}"""
 
 _COLOURS = ("fill-other", "fill-main")  # as they are, recalibrated
@@ -87,6 +89,7 @@ def _chart(
     nominal: float | None,
     axis: str,
     unit: str,
+    across: str,
 ) -> dict[str, object]:
     """Bars side by side: values by variant and place."""
     count = len(values)
@@ -108,7 +111,7 @@ def _chart(
         {"y": f"{_BOTTOM - part * (_BOTTOM - _TOP):.1f}", "text": f"{part * top:.3g}{unit}"} for part in (0.0, 0.5, 1.0)
     ]
     return {
-        "title": title, "note": note, "bars": bars, "labels": names, "nominal": at, "axis": axis, "ticks": ticks,
+        "title": title, "note": note, "bars": bars, "labels": names, "nominal": at, "axis": axis, "across": across, "ticks": ticks,
         "left": _LEFT, "width": f"{_LEFT + 10 + slot * len(labels):.0f}",
     }  # fmt: skip
 
@@ -118,7 +121,7 @@ def _coverage(r: CalibrateResult) -> dict[str, object]:
     values = [(100.0 * v.report.coverage_by_step[at]).tolist() for v in r.variants]
     note = f"Share inside the {100 * LEVEL:g} % interval, by periods ahead."
     steps = [str(h + 1) for h in range(r.horizon)]
-    return _chart("Coverage by horizon", note, steps, values, 100.0, 100.0 * LEVEL, "outcomes inside", " %")
+    return _chart("Coverage by horizon", note, steps, values, 100.0, 100.0 * LEVEL, "outcomes inside", " %", "periods ahead")
 
 
 def _phases(r: CalibrateResult) -> dict[str, object]:
@@ -126,16 +129,17 @@ def _phases(r: CalibrateResult) -> dict[str, object]:
     by_label = [{p.label: 100.0 * p.coverage for p in v.phases} for v in r.variants]
     note = f"Share inside the {100 * LEVEL:g} % interval; the worst phase of the forecasts as they are comes first."
     values = [[known[label] for label in order] for known in by_label]
-    return _chart("Coverage by phase", note, order, values, 100.0, 100.0 * LEVEL, "outcomes inside", " %")
+    return _chart("Coverage by phase", note, order, values, 100.0, 100.0 * LEVEL, "outcomes inside", " %", "phase of the season")
 
 
 def _pit(r: CalibrateResult) -> dict[str, object]:
-    values = [_shares(v) for v in r.variants]
+    values = [[100.0 * share for share in _shares(v)] for v in r.variants]
     bins = len(values[0])
     labels = [f"{100 * k // bins}-{100 * (k + 1) // bins}" for k in range(bins)]
-    note = "Where outcomes fell among the members (PIT, %). High ends: too narrow. A hill: too wide. A slope: biased."
-    top = max(2.0 / bins, *(max(row) for row in values))
-    return _chart("PIT histogram", note, labels, values, top, 1.0 / bins, "share of outcomes", "")
+    note = "Where outcomes fell among the sample paths. High ends: too narrow. A hill: too wide. A slope: biased."
+    top = max(200.0 / bins, *(max(row) for row in values))
+    across = "percentile of the forecast"
+    return _chart("PIT histogram", note, labels, values, top, 100.0 / bins, "share of outcomes", " %", across)
 
 
 def _shares(variant: Variant) -> list[float]:
@@ -148,4 +152,4 @@ def _crps(r: CalibrateResult) -> dict[str, object]:
     top = max(1e-12, *(max(row) for row in values))
     steps = [str(h + 1) for h in range(r.horizon)]
     note = "Error of the whole distribution; less is better."
-    return _chart("CRPS by horizon", note, steps, values, top, None, "CRPS (mean sizes)", "")
+    return _chart("CRPS by horizon", note, steps, values, top, None, "CRPS, relative to mean demand", "", "periods ahead")

@@ -21,6 +21,7 @@ __all__ = [
     "paths",
     "quantiles",
     "rank_histogram",
+    "spark",
     "stacked",
 ]
 
@@ -216,6 +217,27 @@ def bars(key: str, title: str, values: Sequence[float], unit: str = "") -> str:
     body += _steps(across, len(values), "step")
     told = ", ".join(number(_rounded(v)) for v in values)
     return figure(key, title, f"By step: {told} {unit}".strip(), _FAN_HEIGHT, body)
+
+
+_SPARK_WIDTH, _SPARK_HEIGHT = 96.0, 24.0
+
+
+def spark(values: Sequence[float], told: str) -> str:
+    """A small picture for a cell of a table: a bar for each value, the first in full colour. `told`: it in words."""
+    low, high = min([0.0, *values]), max([0.0, *values])
+    down = Scale("linear", low, high, _SPARK_HEIGHT - 1.0, 1.0)
+    slot, zero = _SPARK_WIDTH / max(1, len(values)), down(0.0) if high > low else _SPARK_HEIGHT - 1.0
+    body = []
+    for k, value in enumerate(values):
+        y = down(value) if high > low else zero
+        body.append(
+            f'<rect x="{k * slot + 1.0:.1f}" y="{min(y, zero):.1f}" width="{min(slot - 2.0, 14.0):.1f}" '
+            f'height="{max(abs(zero - y), 0.8):.1f}" class="fill-{"main" if k == 0 else "other"}"/>'
+        )
+    return (
+        f'<svg class="spark" viewBox="0 0 {_SPARK_WIDTH:g} {_SPARK_HEIGHT:g}" role="img" aria-label="{esc(told)}">'
+        f"<title>{esc(told)}</title>{''.join(body)}</svg>"
+    )
 
 
 def curves(key: str, title: str, rows: Sequence[tuple[str, Sequence[float]]], unit: str = "", axis: str = "") -> str:

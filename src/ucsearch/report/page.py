@@ -100,6 +100,7 @@ border-radius:6px;padding:6px 9px;max-width:100%}
 .why p{margin:0 0 4px}
 .why details{margin:2px 0}
 .binds{border-left:3px solid var(--warn);padding-left:8px}
+.charts{grid-template-columns:repeat(auto-fill,minmax(min(100%,430px),1fr))}
 table.roomy th,table.roomy td{padding:7px 16px 7px 0}
 svg .fill-warn{fill:var(--warn)}
 .lead{font-size:1.05rem}

@@ -69,6 +69,7 @@ summary{{cursor:pointer;color:var(--main)}}
 figure{{margin:0;max-width:480px;min-width:0}}
 figcaption{{color:var(--soft);font-size:.82rem;line-height:1.4;margin-top:4px}}
 svg[role=img]{{display:block;width:100%;height:auto;overflow:visible}}
+svg.spark[role=img]{{width:96px;height:24px}}
 svg text{{fill:var(--ink);stroke:var(--bg);stroke-width:3px;stroke-linejoin:round;paint-order:stroke;
 font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}}
 svg .s{{fill:var(--soft);font-size:10.5px}}svg .t{{font-weight:600}}svg .v{{font-size:11px}}

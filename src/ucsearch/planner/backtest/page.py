@@ -73,7 +73,7 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
     s, rival, money, columns = result.settings, result.hardest(), result.money, result.columns()
     costs = [c for c in columns if c[0].endswith("_cost")]
     others = [c for c in columns if c not in costs]
-    rows = [_row(result, name, costs, others) for name in result.tracks]
+    rows = [_row(result, name, costs, others) for name in _ranked(result)]
     names = [name for _, name, _ in costs]
     against = [(r["name"], r["ahead"], r["low"], r["high"]) for r in rows if r["name"] not in (POLICY, HINDSIGHT)]
     drawn = [row for row in against if math.isfinite(row[1])]
@@ -113,6 +113,14 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
     )  # fmt: skip
     with whole_file(path) as file:
         file.write(text.encode("utf-8"))
+
+
+def _ranked(result: BacktestResult) -> list[str]:
+    """The policy first, then the others from the strongest on, hindsight last."""
+    own = [name for name in (POLICY, GIVEN) if name in result.tracks]
+    last = [name for name in (HINDSIGHT,) if name in result.tracks]
+    others = [name for name in result.tracks if name not in (*own, *last)]
+    return [*own, *sorted(others, key=lambda name: float(result.tracks[name].net.sum())), *last]
 
 
 def _shown(result: BacktestResult, reward: Any) -> Any:

@@ -32,7 +32,7 @@ from ucsearch.planner.decide.inputs import (
     recalibrated_trace,
     recorded_changes,
 )
-from ucsearch.planner.decide.page import DecidePage
+from ucsearch.planner.decide.page import DecidePage, last_run
 from ucsearch.planner.decide.resume import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
 from ucsearch.planner.decide.rows import PLACE, REFUSED, Rows, column_kinds, shown_columns
 from ucsearch.planner.decide.segments import Segment, is_segmented, resolve_reach
@@ -340,6 +340,7 @@ def _finish(
     noted: Counter[str] = Counter()
     shown = shown_columns(plan.has_orders, sharing is not None, getattr(task, "has_two_suppliers", False))
     places, page = tuple(shown.values()), DecidePage()
+    before = {} if html is None else last_run(out, orders=plan.has_orders)
     allocation = None if sharing is None else sharing.allocation
     shares = {} if allocation is None else {share.series: share for share in allocation.shares}
     make = Rows(plan)
@@ -375,5 +376,5 @@ def _finish(
     if html is not None:
         cost = (report.fallback_cost, report.fallback_unknown)
         page.write(html, report.outcomes, cost, plan.settings, out, log, orders=plan.has_orders,
-                   allocation=allocation)  # fmt: skip
+                   allocation=allocation, before=before)  # fmt: skip
     return report

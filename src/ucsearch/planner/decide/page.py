@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,18 @@ from typing import Any
 from ucsearch.allocation.api import Allocation
 from ucsearch.allocation.show import TODAY
 from ucsearch.planner.decide.rows import PLACE, REFUSED
+from ucsearch.planner.files.table import open_table
 from ucsearch.planner.settings import Settings
+from ucsearch.errors import UCSearchError
 from ucsearch.records.files import whole_file
+from ucsearch.report.charts import spark
 from ucsearch.report.page import render_page
+from ucsearch.report.text import number
 
-__all__ = ["DecidePage"]
+__all__ = ["DecidePage", "last_run"]
 
 _NEXT = 3  # in line for more of a limit, that are named
+_DRAWN = 8  # periods in the picture of a row: this one and those planned after it
 MOST = 5_000  # rows on a page; a browser takes a second or two for them
 _FIRST = ("HOLD", REFUSED, "FALLBACK", "OVERRIDDEN", "RELEASED")  # who needs a person comes first
 _TONES = {"HOLD": "bad", REFUSED: "bad", "FALLBACK": "warn", "OVERRIDDEN": "warn", "RELEASED": "good"}
@@ -35,6 +41,8 @@ _PAGE = """{% extends "base" %}{% from "parts" import tiles, tag, filter, num wi
 {{ tiles(summary) }}
 <p class="note">{% for name, text in meanings %}<strong>{{ name }}</strong>: {{ text }}.
 {% endfor %}Money is in {{ money }}, quantities in {{ units }}.</p>
+{% if has.before %}<p class="note">Last run: what {{ out }} held before this run. The figure beside it is the difference.</p>
+{% endif %}
 {% if unshared %}<p><strong>{{ unshared }}</strong></p>{% endif %}
 {% if limits %}
 <h2>Shared limits</h2>
@@ -58,11 +66,12 @@ a person first; all are in {{ out }}.</p>{% endif %}
 <th scope="col" class="n">Action</th>{% endif %}
 {% if not dates and has.date %}<th scope="col">Date</th>{% endif %}
 {% if limits %}<th scope="col" class="n">Without the limit</th>{% endif %}
+{% if has.before %}<th scope="col" class="n">Last run</th>{% endif %}
 {% if has.arrival %}<th scope="col">Arrives</th>{% endif %}
 {% if orders %}<th scope="col" class="n">Stock</th>{% endif %}
 <th scope="col" class="n">Expected cost</th>
 {% if has.fallback_cost %}<th scope="col" class="n">Cost of falling back</th>{% endif %}
-{% if has.next_orders %}<th scope="col">Next</th>{% endif %}
+{% if has.plan %}<th scope="col">Now and next</th>{% endif %}
 <th scope="col">Why</th></tr></thead>
 <tbody>
 {% for r in rows %}
@@ -71,13 +80,14 @@ a person first; all are in {{ out }}.</p>{% endif %}
 {{ num(r.order if orders else r.action, "Order" if orders else "Action") }}
 {% if not dates and has.date %}<td class="day" data-head="Date">{{ r.date }}</td>{% endif %}
 {% if limits %}{{ num(r.alone, "Without the limit") }}{% endif %}
+{% if has.before %}<td class="n" data-head="Last run" data-v="{{ r.before if r.before is number else '' }}">
+{%- if r.before is number %}{{ r.before|figure }}{% if r.moved %} <span class="tag plain">{{ r.moved }}</span>
+{%- endif %}{% elif r.before %}{{ r.before }}{% endif %}</td>{% endif %}
 {% if has.arrival %}<td class="day" data-head="Arrives">{{ r.arrival }}</td>{% endif %}
 {% if orders %}{{ num(r.stock, "Stock") }}{% endif %}
 {{ num(r.expected_cost, "Expected cost", 2) }}
 {% if has.fallback_cost %}{{ num(r.fallback_cost, "Cost of falling back", 2) }}{% endif %}
-{% if has.next_orders %}{% set next = r.next_orders.split(" (")[0].split(" ") -%}
-<td data-head="Next" data-v="{{ next[0] }}">{{ next[:7]|join(", ") }}
-{{- ", …" if next|length > 7 or "(" in r.next_orders }}</td>{% endif %}
+{% if has.plan %}<td data-head="Now and next" data-v="{{ r.next }}">{{ r.plan }}</td>{% endif %}
 <td class="why" data-head="Why" data-v="{{ r.reason }}">
 {% if r.problem and r.problem not in r.sentence %}<p>{{ r.problem }}</p>{% endif %}
 {% if r.note %}<p class="binds">{{ r.note }}</p>{% endif %}
@@ -85,12 +95,12 @@ a person first; all are in {{ out }}.</p>{% endif %}
 {%- if r.outcome == "OVERRIDDEN" %}a person decided
 {%- elif r.reason != "none" %}{{ r.reason|replace("_", " ") }}{% else %}passed the gate
 {%- if r.regret_bound %}, may lose at most {{ r.regret_bound|figure }}{% endif %}{% endif %}</summary>
-<p>{{ r.sentence }}</p><p class="note">certificate <code>{{ r.certificate[:16] }}</code></p></details></td></tr>
+<p>{{ r.sentence }}</p>
+{% if r.next_orders %}<p>Planned next: {{ r.next_orders }}.</p>{% endif %}<p class="note">certificate <code>{{ r.certificate[:16] }}</code></p></details></td></tr>
 {% endfor %}
 </tbody></table></div>
 <h2>Look further</h2>
-<p>Why one of them came out so, with every alternative; other numbers; a person's order instead; and the orders as
-they stand:</p>
+<p>Show why, with every alternative; try other numbers; order something else; list the orders in force:</p>
 <pre><code>ucsearch explain SERIES
 ucsearch explain SERIES --set NAME=VALUE
 ucsearch override SERIES QUANTITY --who NAME --why REASON
@@ -119,19 +129,23 @@ class DecidePage:
 
     def write(
         self, path: str | Path, outcomes: Mapping[str, int], fallback: tuple[float, int], settings: Settings, out: Path,
-        log: Path, *, orders: bool, allocation: Allocation | None = None,
+        log: Path, *, orders: bool, allocation: Allocation | None = None, before: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
         """The page, whole or not at all. `fallback`: what falling back is expected to cost, and the number of series
-        for which nobody knows."""
+        with unknown cost. `before`: orders or actions of the last run, by series."""
         rows = self._rows()
+        own = "order" if orders else "action"
+        for row in rows:
+            row |= _drawn(row, own) | _compared(row, own, before)
         total, money = sum(outcomes.values()), settings.currency or "units of reward"
         present = [name for name in _FIRST if outcomes.get(name)]
         summary: list[tuple[str, Any]] = [(name.capitalize(), f"{outcomes[name]:,}") for name in present]
+        summary += _totals(rows, total, settings, before, orders=orders)
         if outcomes.get("FALLBACK", 0) > fallback[1]:
             summary.append((f"Falling back is expected to cost [{money}]", f"{fallback[0]:,.2f}"))
         if fallback[1]:
             summary.append(("Fell back at an unknown cost", f"{fallback[1]:,}"))
-        columns = ("date", "arrival", "fallback_cost", "next_orders")
+        columns = ("date", "arrival", "fallback_cost", "before", "plan")
         days = sorted({row["date"] for row in rows} - {""})
         text = render_page(
             _PAGE, title="Decisions", footer="Made by ucsearch decide. Nothing on this page is fetched from elsewhere.",
@@ -145,6 +159,78 @@ class DecidePage:
         )  # fmt: skip
         with whole_file(path) as file:
             file.write(text.encode("utf-8"))
+
+
+def last_run(decisions: Path, *, orders: bool) -> dict[str, float]:
+    """Orders (or actions) of the run before, by series, from the file that this run replaces; none where it is not
+    there or is no file of decisions."""
+    own = "order" if orders else "action"
+    if not decisions.is_file():
+        return {}
+    try:
+        table = open_table(decisions)
+        if not {"series", own} <= set(table.columns):
+            return {}
+        found: dict[str, float] = {}
+        for block in table.blocks(["series", own]):
+            found |= zip(block.texts("series"), block.numbers(own)[0].tolist(), strict=True)
+    except UCSearchError:
+        return {}
+    return found
+
+
+def _drawn(row: Mapping[str, Any], own: str) -> dict[str, Any]:
+    """A picture of what leaves now and of what is planned after it; amounts of two suppliers stay words."""
+    from markupsafe import Markup
+
+    words = (row["next_orders"] or "").split(" (")[0].split()
+    try:
+        planned = [float(word) for word in words]
+    except ValueError:
+        planned = []
+    if not isinstance(row[own], float) or not planned:
+        return {"plan": " ".join(words[:_DRAWN]), "next": ""}
+    values = [row[own], *planned][:_DRAWN]
+    told = f"now {number(values[0])}, then {', '.join(map(number, values[1:]))}"
+    return {"plan": Markup(spark(values, told)), "next": values[1]}
+
+
+def _compared(row: Mapping[str, Any], own: str, before: Mapping[str, float] | None) -> dict[str, Any]:
+    """What the last run sent for this series, and by how much this run differs."""
+    if not before:
+        return {"before": None, "moved": ""}
+    old = before.get(row["series"])
+    if old is None:
+        return {"before": "new", "moved": ""}
+    if math.isnan(old):
+        return {"before": "nothing", "moved": ""}
+    now = row[own]
+    moved = f"{'+' if now > old else '−'}{number(abs(now - old))}" if isinstance(now, float) and now != old else ""
+    return {"before": old, "moved": moved}
+
+
+def _totals(
+    rows: Sequence[Mapping[str, Any]], total: int, settings: Settings, before: Mapping[str, float] | None, *,
+    orders: bool,
+) -> list[tuple[str, Any]]:  # fmt: skip
+    """What is sent in all; left out where the page does not hold all rows."""
+    if total > len(rows):
+        return []
+    found: list[tuple[str, Any]] = []
+    if orders:
+        sent = [row["order"] for row in rows if row["order"]]
+        found += [("Series that order", f"{len(sent):,}")]
+        found += [(f"Ordered in all [{settings.units}]", number(math.fsum(sent)))]
+    costs = [row["expected_cost"] for row in rows if row["expected_cost"] is not None]
+    if costs:
+        money = settings.currency or "units of reward"
+        found.append((f"Expected cost in all [{money}]", f"{math.fsum(costs):,.2f}"))
+    if before:
+        found.append(("Changed since the last run", f"{sum(bool(row['moved']) for row in rows):,}"))
+        gone = len(before.keys() - {row["series"] for row in rows})
+        if gone:
+            found.append(("In the last run only", f"{gone:,}"))
+    return found
 
 
 def _limits(allocation: Allocation | None) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.rows import EvidenceError, Row
-from ucsearch.lab.suites.gates.conclusions import conclusion
+from ucsearch.lab.suites.gates.conclusions import short_conclusion
 from ucsearch.lab.suites.gates.power import LEAST_POWER
 from ucsearch.lab.suites.gates.primary import GATE
 from ucsearch.lab.suites.gates.promotion import is_promoted
@@ -253,7 +253,7 @@ def status_rows(predicates: Sequence[Predicate]) -> list[dict[str, str]]:
             "key": key_text(p["verdict"]),
             "value": value_text(p["verdict"], p["value"]),
             "interpretation": p["verdict"]["interpretation"],
-            "conclusion": conclusion(p),
+            "conclusion": short_conclusion(p),
         }
         for p in predicates
     ]

@@ -9,13 +9,14 @@ from typing import Any
 from ucsearch.lab.suites.gates.primary import GATE
 from ucsearch.lab.suites.gates.value import TIMED
 
-__all__ = ["conclusion", "standing", "standings"]
+__all__ = ["conclusion", "short_conclusion", "standing", "standings"]
 
 Predicate = Mapping[str, Any]
 
 BETTER, EQUAL, WORSE, OPEN = "better", "as good", "worse", "open"
 """Better: every family's lower bound is above 0. As good: above minus the margin. Worse: some upper bound is below 0.
 Open: nothing of it is shown."""
+MARGIN = 0.01  # of "as good", in scale-free deltas
 BEATS_SAMPLERS = "Exact search beats sampling planners at equal nodes"
 
 
@@ -45,15 +46,30 @@ def conclusion(p: Predicate) -> str:
     return "A description; it asks for no promotion and claims nothing."
 
 
+def short_conclusion(p: Predicate) -> str:
+    """The conclusion in one line: opponents of the value gate are counted, not named."""
+    if p["value"] is None or p["value"]["gate"] == GATE:
+        return conclusion(p)
+    found = [standing([d for d in p["value"]["deltas"] if d["opponent"] == one], MARGIN) for one in _opponents(p)]
+    words = {BETTER: "better than", EQUAL: "as good as", WORSE: "behind", OPEN: "undecided against"}
+    said = ", ".join(f"{words[kind]} {found.count(kind)}" for kind in words if kind in found)
+    passed = p["verdict"]["value"]["class"] == "passed"
+    head = f"{BEATS_SAMPLERS}. " if p["verdict"]["class"] == "certified" else ""
+    return f"{head}{'Worth using' if passed else 'Not shown'}: {said} of {len(found)} rivals."
+
+
 def standings(p: Predicate) -> dict[str, str]:
     """The opponents of the value gate by how the judged policy stands against them, each as words; none left out."""
-    value, margin = p["value"], 0.01
+    value = p["value"]
     names: dict[str, list[str]] = {BETTER: [], EQUAL: [], WORSE: [], OPEN: []}
-    opponents = list(dict.fromkeys(d["opponent"] for d in value["deltas"]))
-    for one in opponents:
-        found = standing([d for d in value["deltas"] if d["opponent"] == one], margin)
+    for one in _opponents(p):
+        found = standing([d for d in value["deltas"] if d["opponent"] == one], MARGIN)
         names[found].append(one.removesuffix("-tuned").replace("-time", " at equal time"))
     return {kind: _joined(found) if found else "" for kind, found in names.items()}
+
+
+def _opponents(p: Predicate) -> list[str]:
+    return list(dict.fromkeys(d["opponent"] for d in p["value"]["deltas"]))
 
 
 def _of_primary(p: Predicate) -> str:
