@@ -97,6 +97,7 @@ def test_the_page_of_decisions(tmp_path: Path) -> None:
     assert f"{sum(report.outcomes.values())} series decided for 2024-05-20." in " ".join(" ".join(found.words).split())
     assert ("form", "") in [(t, a.get("hidden") or "") for t, a in found.tags if "hidden" in a]  # until a script runs
     again = tmp_path / "again.html"
+    (tmp_path / "out.csv").unlink()  # else the page compares with it
     decide(tmp_path, settings, out="out.csv", html=again)
     assert re.sub("[0-9a-f]{16}", "", again.read_text()) == re.sub("[0-9a-f]{16}", "", text)
 
@@ -165,6 +166,8 @@ def test_the_page_of_a_backtest(tmp_path: Path, series: int) -> None:
     for name, track in result.tracks.items():
         assert name in found.words
         assert f"{track.figures(result.settings.task)['cost']:,.2f}" in found.words
+    ranked = [found.words.index(name) for name in ("policy", HOSTILE, "(s,S), tuned", "hindsight")]
+    assert ranked == sorted(ranked)  # from the strongest rule on
     against = result.against("(s,S), tuned")
     if series == 12:
         assert f"+{100.0 * against.low:.1f} to +{100.0 * against.high:.1f} %" in found.words

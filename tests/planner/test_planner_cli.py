@@ -397,6 +397,27 @@ def test_the_file_of_decisions_and_its_page_show_what_a_person_ordered(job: Path
     assert "OVERRIDDEN" not in (job / "pages" / "decisions.html").read_text()
 
 
+def test_the_page_of_decisions_has_totals_and_the_last_run(job: Path) -> None:
+    with (job / "job.toml").open("a") as file:
+        file.write('[files]\npages = "pages"\n')
+    run("decide")
+    page = job / "pages" / "decisions.html"
+    orders = {row["series"]: float(row["order"]) for row in read_csv(job / "decisions.csv")}
+    text = page.read_text()
+    assert "Last run" not in text
+    assert f"<dd>{sum(orders.values()):g}</dd>" in text
+    assert f"<dd>{sum(x > 0.0 for x in orders.values())}</dd>" in text
+    changed = (job / "decisions.csv").read_text().splitlines()
+    columns, last = changed[0].split(","), changed[1].split(",")
+    last[columns.index("order")] = str(orders[last[0]] + 7.0)
+    (job / "decisions.csv").write_text("\n".join([changed[0], ",".join(last), *changed[2:]]) + "\n")
+    run("decide")
+    text = page.read_text()
+    assert "Last run" in text
+    assert "−7</span>" in text
+    assert "<dt>Changed since the last run</dt><dd>1</dd>" in text
+
+
 def test_a_file_of_other_columns_is_left_as_it_is(job: Path) -> None:
     run("decide")
     text = (job / "decisions.csv").read_text().replace("series,", "item,", 1)

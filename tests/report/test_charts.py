@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from ucsearch.report.charts import LEVELS, bars, evidence_curve, fan, quantiles, rank_histogram
+from ucsearch.report.charts import LEVELS, bars, evidence_curve, fan, quantiles, rank_histogram, spark
 
 
 def places(svg: str) -> list[float]:
@@ -70,3 +70,11 @@ def test_a_histogram_shows_shares() -> None:
     assert svg.count("<rect") == 4
     assert "0 %, 25 %, 75 %, 0 %" in svg
     assert ElementTree.fromstring(rank_histogram("h", "t", [0, 0])) is not None
+
+
+def test_a_spark_has_a_bar_for_each_value_and_says_them() -> None:
+    text = spark([40.0, 0.0, -8.0], "now 40, then 0, -8")
+    assert text.count("<rect") == 3
+    assert text.count('class="fill-main"') == 1
+    assert 'aria-label="now 40, then 0, -8"' in text
+    assert spark([0.0, 0.0], "<nothing>").count("&lt;nothing&gt;") == 2
