@@ -111,7 +111,7 @@ def test_what_does_not_go_together_names_the_switch(more, message):
 
 
 def test_fixed_plans_are_refused():
-    with pytest.raises(uc.InputError, match="'closed', because task.lead_time is uncertain"):
+    with pytest.raises(uc.InputError, match=r"'closed', because task\.lead_time is uncertain"):
         inventory().check_plan(uc.Exact(depth=5, mode="members"), None)
 
 
@@ -145,7 +145,8 @@ def test_draws_go_through_files_and_hashes(tmp_path):
     trace = demand_trace().with_draws([2.0, 3.0], [0.7, 0.3])
     trace.save(tmp_path / "t.npz")
     again = uc.Trace.load(tmp_path / "t.npz")
-    assert again.declared == trace.declared and again.hash == trace.hash
+    assert again.declared == trace.declared
+    assert again.hash == trace.hash
     assert trace.hash != demand_trace().with_draws([2.0, 3.0], [0.6, 0.4]).hash
 
 
@@ -168,5 +169,7 @@ def test_an_order_arrives_between_two_days():
 def test_draws_of_a_replay_follow_from_the_seed():
     config = inventory()
     first, again, other = (config.with_drawn(np.arange(50.0), np.random.default_rng(seed)) for seed in (1, 1, 2))
-    assert first.shape == (50, 2) and (first == again).all() and (first != other).any()
+    assert first.shape == (50, 2)
+    assert (first == again).all()
+    assert (first != other).any()
     assert set(first[:, 1]) == {2.0, 3.0}
