@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.planner.files.table import write_table
-from ucsearch.planner.new.inventory import NOW, write_forecasts, write_sales
+from ucsearch.planner.new.inventory import NOW, write_sales
 from ucsearch.planner.new.sample import weekly
 
 __all__ = ["COMMANDS", "FILES", "SETTINGS", "write_samples"]
 
-FILES = ("ucsearch.toml", "forecasts.csv", "states.csv", "sales.csv")
+FILES = ("ucsearch.toml", "states.csv", "sales.csv")
 COMMANDS = (
+    "ucsearch forecast",
     f"ucsearch decide --now {NOW}",
     "ucsearch explain rye",
     "ucsearch orders",
@@ -52,7 +53,7 @@ shelf_life = 2          # days on which a loaf can be sold
 issuing = "lifo"        # customers take the freshest first; "fifo": the oldest
 price = 3.00            # EUR per loaf sold
 unit_cost = 1.00        # EUR per loaf baked
-order_sizes = [0, 6, 12, 18, 24, 30, 36, 42, 48, 54, 60, 66, 72, 78, 84, 90]   # loaves; 6 on a tray
+order_sizes = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120]   # loaves; 10 on a tray
 disposal = 0.10         # EUR per loaf thrown away
 holding = 0.02          # EUR per loaf kept overnight
 shortage = 0.50         # EUR per loaf asked for and not there, besides the sale
@@ -84,7 +85,6 @@ def write_samples(folder: Path) -> None:
             mean = float(one.train[-28:].mean())
             yield [one.id, round(0.2 * mean), round(0.2 * mean), round(mean)]
 
-    write_forecasts(folder / "forecasts.csv", demand)
     head = {"series": str, "on_hand": int, "ages_1": int, "open_orders_1": float}
     write_table(folder / "states.csv", head, state_rows)
     write_sales(folder / "sales.csv", demand)

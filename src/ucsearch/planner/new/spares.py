@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.planner.files.table import write_table
-from ucsearch.planner.new.inventory import write_sales
+from ucsearch.planner.new.inventory import NOW, write_sales
 from ucsearch.planner.new.sample import poisson
 
 __all__ = ["COMMANDS", "FILES", "SETTINGS", "write_samples"]
@@ -16,12 +16,12 @@ __all__ = ["COMMANDS", "FILES", "SETTINGS", "write_samples"]
 FILES = ("ucsearch.toml", "states.csv", "sales.csv")
 COMMANDS = (
     "ucsearch forecast",
-    "ucsearch decide --now 2024-05-20",
+    f"ucsearch decide --now {NOW}",
     "ucsearch explain pump-seal",
     "ucsearch orders",
     "ucsearch backtest",
 )
-PARTS = {"pump-seal": 1.0, "bearing": 0.7, "sensor": 0.4}  # failures a day
+PARTS = {"pump-seal": 1.0, "bearing": 0.7, "sensor": 0.4, "filter": 0.9, "belt": 0.6, "valve": 0.5}  # failures a day
 
 SETTINGS = """\
 # Settings of a store of spare parts. Lines with a # show alternatives; `ucsearch tasks --schema` lists every key.
