@@ -16,7 +16,9 @@ TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 LONGER = ("concepts/evaluation.md", "how-to/plan-from-files.md", "how-to/shared-budgets.md")  # pages with slow blocks
 ELSEWHERE = {"how-to/adapters.md"}  # needs the libraries: tests/adapters_real
 # outputs that are compared without slow ones
-COMPARED = {"bakery": 7, "deliveries": 7, "engineer": 6, "operator": 8, "planner": 9, "researcher": 6, "spares": 7, "truck": 6}
+COMPARED = {
+    "bakery": 7, "deliveries": 7, "engineer": 6, "operator": 8, "planner": 9, "researcher": 6, "spares": 7, "truck": 6,
+}  # fmt: skip
 
 
 def read(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, slow: bool = False) -> int:

@@ -19,7 +19,7 @@ SPREAD = np.array([[1.0] * 14, [3.0] * 14])
 
 
 def ordered(config: LeadTimeInventory, states: list[Any], members: Any, name: str, **knobs: Any) -> list[Any]:
-    panel = panel_of(config, states, members)
+    panel = panel_of(config, states, members, np.zeros((len(states), 1, 2)) if config.drawn else None)
     rule = {e.name: e for e in general_ordering_rules(panel, free=False, round_to=0.0)}[name].make(**knobs)
     return [config.task().action_of(a) for a in walk(panel, rule, engine="python").actions[:, 0].tolist()]
 
@@ -62,6 +62,30 @@ def test_what_will_be_discarded_is_ordered_again() -> None:
     assert ordered(shop, [old], STEADY, "(R,S)") == [level - 3.0]
     assert ordered(shop, [old], STEADY, "EWA base-stock") == [level - 3.0 + 1.0]
     assert ordered(aged, [fresh], STEADY, "EWA base-stock") == [level - 3.0]
+
+
+UNSURE = LeadTimeInventory(lead_times={2: 0.7, 3: 0.3}, order_sizes=SIZES)  # 2.3 periods on average, variance 0.21
+
+
+def test_a_safety_stock_for_a_lead_time_that_varies() -> None:
+    """3.3 periods are covered. At two a day 6.6, and at a normal quantile of 1.96 another 1.96 * sqrt(4 * 0.21) = 1.8;
+    with a variance of 1 a day 1.96 * sqrt(3.3 + 0.84) = 4.0."""
+    empty, full = UNSURE.state(0.0), UNSURE.state(1.0, [2.0])
+    assert ordered(UNSURE, [empty], STEADY, "safety stock", ratio=0.5) == [7.0]
+    assert ordered(UNSURE, [empty, full], STEADY, "safety stock", ratio=0.975) == [8.0, 5.0]
+    assert ordered(UNSURE, [empty], SPREAD, "safety stock", ratio=0.975) == [11.0]
+    certain = LeadTimeInventory(lead_time=2, order_sizes=SIZES, shelf_life=3)
+    panel = panel_of(certain, [certain.state(0.0)], STEADY)
+    assert "safety stock" not in {e.name for e in general_ordering_rules(panel, free=False, round_to=0.0)}
+
+
+def test_waste_is_expected_at_the_mean_lead_time() -> None:
+    """The next order arrives in four periods at the latest. Of 5 units in their last period 3 are discarded."""
+    shop = LeadTimeInventory(lead_times={2: 0.7, 3: 0.3}, order_sizes=SIZES, shelf_life=3)
+    level = 2.0 * 4
+    assert ordered(shop, [shop.state(5.0, ages=[5.0, 0.0])], STEADY, "EWA base-stock") == [level - 5.0 + 3.0]
+    # What was ordered two periods ago arrives now: 12 units, of which two a day are sold in the three days they keep.
+    assert ordered(shop, [shop.state(0.0, [0.0, 12.0])], STEADY, "EWA base-stock") == [level - 12.0 + 6.0]
 
 
 TWO = LeadTimeInventory(lead_time=3, order_sizes=SIZES[:10], expedited_lead_time=1, expedited_sizes=SIZES[:10])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,12 @@ from ucsearch.packing import unpacked
 from ucsearch.replay.classics.adaptive import forecast_level, fractile, rolling_quantile_level
 from ucsearch.replay.walk import Choice, Seen
 from ucsearch.task import Task
-from ucsearch.tasks.inventory import general_rules, rules, supplier_rules
+from ucsearch.tasks.inventory import general_rules, rules, supplier_rules, uncertain_rules
 from ucsearch.tasks.inventory.calendar import Calendar
 
 __all__ = [
     "ItemState",
+    "LeadTime",
     "Ordering",
     "PairOrdering",
     "SpanDemand",
@@ -35,10 +37,12 @@ __all__ = [
     "critical_ratio_of",
     "dual_index",
     "expected_waste",
+    "lead_time_of",
     "newsvendor",
     "power_approximation",
     "reorder_point",
     "rolling_quantile",
+    "safety_stock",
 ]
 
 Floats = NDArray[np.float64]
@@ -207,16 +211,54 @@ def constant_order(item: ItemState) -> float:
     return float(np.maximum(item.past(), 0.0).mean())
 
 
+# -------------------------------------------------------------------- lead times that vary
+
+
+class LeadTime(NamedTuple):
+    """What is known of an uncertain lead time, in periods."""
+
+    mean: float
+    variance: float
+
+
+def lead_time_of(shares: Sequence[tuple[int, float]]) -> LeadTime | None:
+    """From the probabilities of lead times; None where it is certain."""
+    if not shares:
+        return None
+    mean = math.fsum(share * lead for lead, share in shares)
+    return LeadTime(mean, math.fsum(share * (lead - mean) ** 2 for lead, share in shares))
+
+
+def safety_stock(item: ItemState, ratio: float | None = None, lead: LeadTime | None = None) -> float:
+    """Order up to mean demand of lead time and review, and a safety stock of z sqrt((L + R) sd^2 + d^2 var(L)), where
+    z is the normal quantile of the ratio (Silver, Pyke and Thomas 2017)."""
+    found = LeadTime(float(item.lead), 0.0) if lead is None else lead
+    covered = found.mean + item.periods_between_orders
+    members = item.members[:, : item.span]
+    mean = item.weights @ members
+    demand, variance = float(mean.mean()), float((item.weights @ (members - mean) ** 2).mean())
+    spread = math.sqrt(covered * variance + demand**2 * found.variance)
+    return covered * demand + NormalDist().inv_cdf(item.ratio(ratio)) * spread - item.position
+
+
 # -------------------------------------------------------------------- shelf life
 
 
-def expected_waste(item: ItemState, ratio: float | None = None) -> float:
+def expected_waste(item: ItemState, ratio: float | None = None, lead: LeadTime | None = None) -> float:
     """EWA (Broekmeulen and van Donselaar 2009): (R, S) with stock and orders less what is expected to be discarded
-    before the order after this one can arrive, at mean demand."""
+    before the order after this one can arrive, at mean demand and, where it is uncertain, the mean lead time."""
     p, s, waste = item.params, item.state, 0.0
     mean = item.weights @ item.members
     for h in range(item.span - 1):
         y = float(mean[min(h, mean.size - 1)])
+        if lead is not None:
+            orders, draw = uncertain_rules.by_age(s, 0.0), float(round(lead.mean))
+            arriving, waiting = (
+                uncertain_rules.arriving_of(orders, draw, s, p), uncertain_rules.waiting_of(orders, draw, s, p)
+            )  # fmt: skip
+            waste += general_rules.issued(s, arriving, y, p)[0]
+            s = general_rules.tomorrow(s, arriving, waiting, 0.0, y, p)
+            continue
         pipeline = (*s.pipeline, 0.0)
         waste += general_rules.issued(s, general_rules.arriving_of(pipeline, s, p), y, p)[0]
         s = general_rules.moved(s, pipeline, 0.0, y, p)

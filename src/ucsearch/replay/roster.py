@@ -323,7 +323,8 @@ def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, h
 
 
 def general_ordering_rules(panel: Panel, *, free: bool, round_to: float) -> list[Entry]:
-    """Rules for order days, shelf life and two suppliers; without fixed costs (R, s, S) is (R, S)."""
+    """Rules for order days, shelf life, uncertain lead times and two suppliers. Without fixed costs (R, s, S) is
+    (R, S)."""
     config, task = panel.config, panel.task
     known: dict[tuple[int, int], ordering.SpanDemand] = {}
 
@@ -348,9 +349,13 @@ def general_ordering_rules(panel: Panel, *, free: bool, round_to: float) -> list
         rule(Ordering, "(R,s,S)", ordering.reorder_point, "economic order quantities above it", ratio=_RATIOS,
              eoq=_EOQS),
     ]  # fmt: skip
+    lead = ordering.lead_time_of(config.lead_shares)
+    if lead is not None:
+        found.append(rule(Ordering, "safety stock", partial(ordering.safety_stock, lead=lead), "mean demand and a "
+                          "normal quantile, with the variance of the lead time", ratio=_RATIOS))  # fmt: skip
     if config.shelf_life is not None:
-        found.append(rule(Ordering, "EWA base-stock", ordering.expected_waste, "(R,S) and what is expected to be "
-                          "discarded", ratio=_RATIOS))  # fmt: skip
+        found.append(rule(Ordering, "EWA base-stock", partial(ordering.expected_waste, lead=lead), "(R,S) and what is "
+                          "expected to be discarded", ratio=_RATIOS))  # fmt: skip
     return found
 
 
