@@ -12,7 +12,7 @@ import ucsearch as uc
 from ucsearch.errors import InputError
 from ucsearch.policies import Exact
 from ucsearch.replay.choosers import Deterministic, Searched, point_forecast
-from ucsearch.replay.ordering import critical_ratio_of
+from ucsearch.replay.ordering import ItemState, SpanDemand, critical_ratio_of, stock_left
 from ucsearch.replay.panel import Panel, Stretch
 from ucsearch.replay.practice import CalendarStaffing, PriceRule, QuantileStaffing
 from ucsearch.replay.roster import Budget, Entry, ordering_rules, practitioners, roster
@@ -20,6 +20,7 @@ from ucsearch.replay.tune import tune
 from ucsearch.replay.walk import Choice, Seen, parts_of, walk
 from ucsearch.task import Task
 from ucsearch.tasks import CapacityPlan, LeadTimeInventory, Storage
+from ucsearch.tasks.inventory import rules
 from ucsearch.trace import Trace
 
 PYTHON = uc.Run(engine="python", threads=1)
@@ -76,6 +77,24 @@ def test_the_newsvendor_looks_at_what_is_short_at_arrival() -> None:
     spoiling = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 5.0, 10.0, 15.0), spoilage=0.5)
     made = panel_of(spoiling, states(spoiling, (9.0, 5.0)), members)
     assert first(made, {e.name: e for e in ordering_rules(made, how=PYTHON)}["newsvendor, free"].make()) == [8.0]
+
+
+@pytest.mark.parametrize("options", [{}, {"unmet": "backordered"}, {"spoilage": 0.3}, {"orders": "level"}])
+@pytest.mark.parametrize("lead", [0, 1, 3])
+def test_stock_before_the_arrival_is_what_the_rules_leave(lead: int, options: dict[str, Any]) -> None:
+    config = LeadTimeInventory(lead_time=lead, order_sizes=(0.0, 5.0), **options)
+    rng = np.random.default_rng(lead)
+    s, p = config.state(float(rng.gamma(4.0, 3.0)), rng.gamma(2.0, 2.0, lead).tolist()), config.params()
+    members = rng.gamma(1.0, 9.0, (200, lead + 1))
+    weights = np.full(200, 1 / 200)
+    item = ItemState(s, p, members, weights, lambda: members[0], SpanDemand(members, weights))
+    left = []
+    for demand in members.tolist():
+        after = s
+        for y in demand[:lead]:
+            after = rules.step(after, rules.position_of(after) if p.by_level else 0.0, y, p)
+        left.append(after.on_hand)
+    assert stock_left(item).tolist() == left
 
 
 def test_reorder_point_waits_and_then_orders_more() -> None:

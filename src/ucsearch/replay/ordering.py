@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ucsearch.layout import own_row
 from ucsearch.packing import unpacked
-from ucsearch.replay.classics.adaptive import forecast_level, fractile, rolling_quantile_level
+from ucsearch.replay.classics.adaptive import Distribution, forecast_level, fractile, recent_sums
 from ucsearch.replay.walk import Choice, Seen
 from ucsearch.task import Task
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules, uncertain_rules
@@ -43,26 +43,29 @@ __all__ = [
     "reorder_point",
     "rolling_quantile",
     "safety_stock",
+    "stock_left",
 ]
 
 Floats = NDArray[np.float64]
 
 
-class SpanDemand:
-    """Demand of one item until the order after this one can arrive, over members; the same for every rule."""
+class SpanDemand(Distribution):
+    """Demand of one item until the order after this one can arrive, over members, and what it was of late; the same
+    for every rule."""
 
     def __init__(self, span: Floats, weights: Floats) -> None:
         totals = span.sum(axis=1)
-        order = np.argsort(totals, kind="stable")
-        self._sorted, self._reached = totals[order], np.cumsum(weights[order])
+        super().__init__(totals, weights)
+        self._recent: dict[int, Distribution] = {}
         self.total = float(weights @ totals)
         self.spread = math.sqrt(float(weights @ (totals - self.total) ** 2))
         self.period_mean = float(weights @ span.mean(axis=1))
 
-    def fractile(self, ratio: float) -> float:
-        """The smallest total that weights of at least `ratio` do not exceed."""
-        at = int(np.searchsorted(self._reached, ratio - 1e-12, side="left"))
-        return float(self._sorted[min(at, self._sorted.size - 1)])
+    def recent(self, past: Callable[[], Floats], lead: int, window: int) -> Distribution:
+        """Sums of lead + 1 demands within the last `window` periods."""
+        if window not in self._recent:
+            self._recent[window] = recent_sums(np.maximum(past(), 0.0), lead, window=window)
+        return self._recent[window]
 
 
 class ItemState(NamedTuple):
@@ -152,13 +155,17 @@ def capped_base_stock(item: ItemState, ratio: float | None = None) -> float:
 def newsvendor(item: ItemState, ratio: float | None = None) -> float:
     """The critical fractile of what will be short in the period of arrival: every member runs down stock and pipeline
     by the task's own rules, without further orders, and its demand of that period is set against what is left."""
-    short = np.empty(len(item.members))
-    for j, demand in enumerate(item.members.tolist()):
-        s = item.state
-        for y in demand[: item.lead]:
-            s = rules.step(s, rules.position_of(s) if item.params.by_level != 0.0 else 0.0, y, item.params)
-        short[j] = demand[item.lead] - s.on_hand
-    return fractile(short, item.weights, item.ratio(ratio))
+    return fractile(item.members[:, item.lead] - stock_left(item), item.weights, item.ratio(ratio))
+
+
+def stock_left(item: ItemState) -> Floats:
+    """(J,) stock of every member before the period of arrival, as the task's rules (`rules.step`) have it."""
+    s, p = item.state, item.params
+    stock = np.full(len(item.members), s.on_hand)
+    for arriving, demand in zip(s.pipeline[: item.lead], item.members.T, strict=False):
+        stock = stock + arriving - demand
+        stock = np.where(stock < 0.0, stock if p.backorders != 0.0 else 0.0, p.keep * stock)
+    return stock
 
 
 def reorder_point(item: ItemState, ratio: float | None = None, eoq: float = 1.0) -> float:
@@ -201,9 +208,8 @@ def batches(item: ItemState, ratio: float | None = None, packs: int = 1, eoq: fl
 def rolling_quantile(item: ItemState, ratio: float | None = None, periods: int | None = None) -> float:
     """Base-stock without a forecast: the critical fractile of recent sums of L + 1 demands, by default of the last
     8 (L + 1) periods."""
-    seen = np.maximum(item.past(), 0.0)
     window = 8 * (item.lead + 1) if periods is None else max(periods, item.lead + 1)
-    return rolling_quantile_level(seen, item.lead, item.ratio(ratio), window=window) - item.position
+    return item.demand.recent(item.past, item.lead, window).fractile(item.ratio(ratio)) - item.position
 
 
 def constant_order(item: ItemState) -> float:
@@ -279,6 +285,7 @@ class Ordering:
     ) -> None:  # fmt: skip
         self.task, self.wish, self.free, self.round_to = task, wish, free, round_to
         self.known = {} if known is None else known
+        self._params: dict[int, tuple[list[float], Any]] = {}  # of every episode, as they were last
 
     def __call__(self, seen: Seen) -> Choice:
         action = np.full(len(seen.rows), np.nan)
@@ -289,13 +296,15 @@ class Ordering:
             raise TypeError("an ordering rule needs the parameters of lead_time_inventory")
         rows = (self.task.params_row if seen.params is None else seen.params).tolist()
         for n, row in enumerate(seen.rows.tolist()):
-            p = params_layout.build(own_row(rows, n))
+            given, state = own_row(rows, n), seen.layout.build(row)
+            if n not in self._params or self._params[n][0] != given:
+                self._params[n] = given, params_layout.build(given)
+            p = self._params[n][1]
             demand = self.known.get((seen.t, n))
             if demand is None:
-                demand = SpanDemand(members[n][:, : span_of(seen.layout.build(row), p)], weights[n])
+                demand = SpanDemand(members[n][:, : span_of(state, p)], weights[n])
                 self.known[seen.t, n] = demand
-            past = partial(seen.past, n)
-            item = ItemState(seen.layout.build(row), p, members[n], weights[n], past, demand)
+            item = ItemState(state, p, members[n], weights[n], partial(seen.past, n), demand)
             wish = self.wish if callable(self.wish) else self.wish[n]
             action[n] = self._action(item, wish, seen.table[n], seen.mask[n])
         return Choice(action, np.zeros(len(action), np.int64))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.errors import InputError
 from ucsearch.tasks.checks import finite_array, integer, probability
 
-__all__ = ["forecast_level", "fractile", "order_up_to", "rolling_quantile_level"]
+__all__ = ["Distribution", "forecast_level", "fractile", "order_up_to", "recent_sums", "rolling_quantile_level"]
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +80,11 @@ def rolling_quantile_level(history: ArrayLike, lead_time: int, ratio: float, *, 
     >>> rolling_quantile_level([9.0, 1.0, 2.0, 3.0, 4.0], 1, 0.5, window=4)
     5.0
     """
-    ratio = probability(ratio, "ratio")
+    return recent_sums(history, lead_time, window=window).fractile(probability(ratio, "ratio"))
+
+
+def recent_sums(history: ArrayLike, lead_time: int, *, window: int) -> Distribution:
+    """Sums of L + 1 consecutive demands within the last `window` observations, all equally likely."""
     span = integer(lead_time, "lead_time", at_least=0) + 1
     window = integer(window, "window", at_least=span)
     demand = finite_array(history, "history")
@@ -88,7 +92,7 @@ def rolling_quantile_level(history: ArrayLike, lead_time: int, ratio: float, *, 
         raise InputError("history", f"shape {demand.shape}", f"at least {span} observations in a row")
     _refuse_negative(demand, "history")
     sums = np.lib.stride_tricks.sliding_window_view(demand[-window:], span).sum(axis=1)
-    return fractile(sums, np.full(sums.size, 1.0 / sums.size), ratio)
+    return Distribution(sums, np.full(sums.size, 1.0 / sums.size))
 
 
 def order_up_to(level: float, state: ArrayLike) -> float:
@@ -109,13 +113,23 @@ def order_up_to(level: float, state: ArrayLike) -> float:
     return max(float(target) - float(stock.sum()), 0.0)
 
 
+class Distribution:
+    """Values with weights, for one fractile or many."""
+
+    def __init__(self, values: Floats, mass: Floats) -> None:
+        order = np.argsort(values, kind="stable")
+        self._sorted, self._reached = values[order], np.cumsum(mass[order])
+
+    def fractile(self, ratio: float) -> float:
+        """The smallest value that weights of at least `ratio` do not exceed."""
+        # Rounding may leave the last sum just short of a ratio close to 1.
+        index = min(int(np.searchsorted(self._reached, ratio - 1e-12, side="left")), self._sorted.size - 1)
+        return float(self._sorted[index])
+
+
 def fractile(values: Floats, mass: Floats, ratio: float) -> float:
     """The smallest value that weights of at least `ratio` do not exceed."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(mass[order])
-    # Rounding may leave the last sum just short of a ratio close to 1.
-    index = min(int(np.searchsorted(reached, ratio - 1e-12, side="left")), values.size - 1)
-    return float(values[order][index])
+    return Distribution(values, mass).fractile(ratio)
 
 
 def _refuse_negative(values: Floats, field: str) -> None:
