@@ -66,7 +66,7 @@ def kernel_seconds(problem: Problem, policy: Any, windows: int, repeats: int) ->
     plan = on_gpu(problem, policy)
     kernel = cuda_engine._kernel(problem.task, plan.layout, plan.settings, plan.inputs, False)
     launch = streaming.Launch(cuda, kernel.entry, plan.settings)
-    ready = plan.inputs._replace(q=np.zeros((1, 1, 1)), u=np.zeros((1, 1, 1)))
+    ready = cuda_engine._rows(problem.task, plan.inputs)
     inputs = [cuda.to_device(np.ascontiguousarray(x)) for x in ready]
     outputs = [cuda.device_array(x.shape if len(x) else (1, 1, 1), x.dtype) for x in plan.outputs]
     stream, times = cuda.stream(), []

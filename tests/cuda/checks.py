@@ -10,15 +10,17 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES, nothing
+from tests.tasks.test_compiled import drawn
 from ucsearch.engine.cuda import engine as cuda_engine
 from ucsearch.engine.cuda import stream as streaming
-from ucsearch.tasks import LeadTimeInventory
+from ucsearch.tasks import TASKS, LeadTimeInventory
 
 WINDOWS = 3
 
@@ -96,6 +98,10 @@ def divided_reward(s: Any, a: float, y: float, p: Any) -> float:
     return min(y / (1.0 - s.x - a), 0.5) - 0.1 * a  # by zero in some windows, which infinity and `min` would hide
 
 
+def plain_reward(s: Any, a: float, y: float, p: Any) -> float:
+    return y * a - 0.1 * a * a - 0.03 * s.x
+
+
 def any_feasible(s: Any, a: float, p: Any) -> bool:
     return True
 
@@ -104,8 +110,88 @@ def add_step(s: Any, a: float, y: float, p: Any) -> Any:
     return Row(s.x + a)
 
 
+def uneven_prepare(outcomes: Any, p: Any) -> Any:
+    """Raises in one window, and gives a longer table in another."""
+    if outcomes[0] > 2.0:
+        raise ValueError("no table")
+    return np.zeros(outcomes.shape[0] + (2 if outcomes[0] > 1.0 else 1))
+
+
+def uneven_bound(s: Any, h: int, table: Any, p: Any) -> float:
+    return table[h] + 9.0
+
+
+def halved_step(s: Any, a: float, y: float, p: Any) -> Any:
+    return Row(0.5 * s.x + a)
+
+
 def exp_reward(s: Any, a: float, y: float, p: Any) -> float:
     return math.exp(-a) * y
+
+
+def left(check: Callable[[], str], windows: list[int]) -> str:
+    """`check`, and that just these windows were left to the CPU."""
+    found = alone(check)
+    expected = f"equal, but windows {windows} were left to the CPU"
+    return "equal" if found == expected else found
+
+
+def with_less(check: Callable[[], str], **limits: Any) -> str:
+    """`check` where threads have less."""
+    kept = {name: getattr(cuda_engine, name) for name in limits}
+    vars(cuda_engine).update(limits)
+    try:
+        return check()
+    finally:
+        vars(cuda_engine).update(kept)
+
+
+def every_task(policy: Any) -> str:
+    """All tasks of the library."""
+    results = {}
+    for name in TASKS:
+        made, states, outcomes = drawn(name, 2)
+        trace = uc.Trace.from_members(outcomes[:, :, : policy.depth], np.array([0.31, 0.17, 0.23, 0.29]))
+        results[name] = alone(partial(same, dict(task=made.task(), states=states, traces=trace), policy))
+    return "equal" if set(results.values()) == {"equal"} else str(results)
+
+
+def by_states(step: Any) -> dict[str, Any]:
+    task = uc.Task(
+        name="by states", state=Row, actions=[float(a) for a in range(9)], feasible=any_feasible, step=step,
+        reward=plain_reward, fallback=nothing,
+    )  # fmt: skip
+    return dict(
+        task=task, states=[Row(1.0)], traces=uc.Trace.from_members([[1.0, 2.0, 0.5, 1.0], [0.3, 0.7, 0.1, 2.0]])
+    )
+
+
+class Cell(NamedTuple):
+    x: float
+    seen: tuple[float, ...]
+
+
+def pair_feasible(s: Any, a: Any, p: Any) -> bool:
+    return a[0] + a[1] + s.x < 5.0
+
+
+def pair_step(s: Any, a: Any, y: float, h: int, p: Any) -> Any:
+    return Cell(s.x + a[0] * h, s.seen[1:] + (max(a[1], y, 0.3),))
+
+
+def pair_reward(s: Any, a: Any, y: float, p: Any) -> float:
+    return y * a[0] - 0.3 * a[1] * min(s.seen) + math.floor(y) * 0.1
+
+
+def timed_pairs() -> dict[str, Any]:
+    """Actions that are tuples, a step that takes its index, tuples in states."""
+    actions = [(a, b) for a in (0.0, 1.5) for b in (0.0, 0.7, 2.0)]
+    task = uc.Task(
+        name="pairs", state=Cell, actions=actions, feasible=pair_feasible, step=pair_step, reward=pair_reward,
+        fallback=nothing,
+    )  # fmt: skip
+    trace = uc.Trace.from_members(np.round(np.random.default_rng(8).normal(1.0, 2.0, (2, 3, 3)), 1))
+    return dict(task=task, states=[Cell(0.1, (1.0, 2.0)), Cell(2.3, (0.0, 0.1))], traces=trace)
 
 
 def refused(task: uc.Task, **given: Any) -> str:
@@ -123,6 +209,9 @@ def checks() -> dict[str, Callable[[], str]]:
     indexed = uc.Task(name="indexed", reward=by_index_reward, **own)  # type: ignore[arg-type]
     divided = uc.Task(name="divided", reward=divided_reward, **own)  # type: ignore[arg-type]
     grown = uc.Task(name="grown", reward=exp_reward, **own)  # type: ignore[arg-type]
+    uneven = uc.Task(name="uneven", reward=divided_reward, prepare=uneven_prepare, bound=uneven_bound, **own)  # type: ignore[arg-type]
+    levels = uc.Trace.from_members(np.array([[[0.5, 0.7]], [[2.5, 0.7]], [[1.5, 0.7]], [[0.7, 0.3]]]))
+    deep = uc.Exact(depth=4, risk=0.3, order="score")
     one = uc.Trace.from_members(np.full((2, 1, 2), 0.7))
     states = [Row(0.0), Row(1.0)]
     found = {
@@ -136,6 +225,25 @@ def checks() -> dict[str, Callable[[], str]]:
         "a rule raises": lambda: same(dict(task=indexed, states=states, traces=one), uc.UCBeam(**beam)),
         "a rule divides by zero": lambda: same(dict(task=divided, states=states, traces=one), uc.UCBeam(**beam)),
         "a task of the library": lambda: alone(lambda: same(ours(rng), uc.UCBeam(**beam, order="bound"))),
+        "all tasks, beam": lambda: every_task(uc.UCBeam(**beam)),
+        "all tasks, by member": lambda: every_task(uc.CertifiedBeam(**beam, mode="members", spread="std")),
+        "all tasks, exact": lambda: every_task(uc.Exact(depth=2, risk=0.3)),
+        "tuples and steps": lambda: alone(lambda: same(timed_pairs(), uc.UCBeam(**{**beam, "depth": 3}))),
+        "exact by member": lambda: alone(
+            lambda: same(panel("battery", rng), uc.Exact(depth=2, risk=0.3, mode="members"))
+        ),
+        "exact by states": lambda: alone(lambda: same(by_states(add_step), deep)),
+        "more states than a thread holds": lambda: left(lambda: same(by_states(halved_step), deep), [0]),
+        "more nodes than a thread has": lambda: with_less(
+            lambda: left(lambda: same(panel("free", rng), uc.Exact(depth=2, risk=0.3)), [0, 1, 2]), _NODES=3
+        ),
+        "tables that the CPU cannot make": lambda: left(
+            lambda: same(dict(task=uneven, states=[Row(3.0)] * 4, traces=levels), uc.UCBeam(**beam, order="bound")),
+            [1, 2],
+        ),
+        "a thread too large": lambda: refused(
+            indexed, states=states, traces=one, policy=uc.UCBeam(depth=2, width=5_000, top_k=2)
+        ),
         "exp": lambda: refused(grown, states=states, traces=one, policy=uc.UCBeam(**beam)),
         "mcts": lambda: refused(
             indexed, states=states, traces=one, policy=uc.MCTS(depth=2, risk=0.3, simulations=3, top_k=2)

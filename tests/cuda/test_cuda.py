@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import ast
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES
-from ucsearch.engine.compiled.codegen import kernel_body
-from ucsearch.engine.cuda.allowed import NotOnDevice
-from ucsearch.engine.cuda.text import device_text, measuring_text
-from ucsearch.policies import MODES
-from ucsearch.tasks import LeadTimeInventory
 
 ROOT = Path(__file__).parents[2]
 SAME = (
@@ -31,8 +25,22 @@ SAME = (
     "a rule raises",
     "a rule divides by zero",
     "a task of the library",
+    "all tasks, beam",
+    "all tasks, by member",
+    "all tasks, exact",
+    "tuples and steps",
+    "exact by member",
+    "exact by states",
+    "more states than a thread holds",
+    "more nodes than a thread has",
+    "tables that the CPU cannot make",
 )
-REFUSED = {"exp": "math.exp()", "mcts": "'mcts'", "other bytes": "other bytes than the CPU (in out_f)"}
+REFUSED = {
+    "exp": "math.exp, which is for the CPU only",
+    "mcts": "'mcts'",
+    "a thread too large": "bytes of scratch",
+    "other bytes": "other bytes than the CPU (in out_f)",
+}
 
 
 def has_gpu() -> bool:
@@ -42,11 +50,9 @@ def has_gpu() -> bool:
     return done.stdout.strip() == "True"
 
 
-def run_checks(simulated: bool) -> dict[str, str]:
+def run_program(module: str, simulated: bool, names: tuple[str, ...] = ()) -> dict[str, str]:
     env = {**os.environ, "NUMBA_ENABLE_CUDASIM": str(int(simulated))}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.cuda.checks"], cwd=ROOT, env=env, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-m", module, *names], cwd=ROOT, env=env, capture_output=True, text=True)
     if done.returncode:
         raise AssertionError(done.stderr)
     found: dict[str, str] = json.loads(done.stdout.strip().splitlines()[-1])
@@ -57,7 +63,7 @@ def run_checks(simulated: bool) -> dict[str, str]:
 def test_same_bytes_as_the_plain_engine_or_a_refusal_by_name(where: str) -> None:
     if where == "GPU" and not has_gpu():
         pytest.skip("no CUDA device here, or the extra ucsearch[cuda] is not installed")
-    found = run_checks(where == "simulator")
+    found = run_program("tests.cuda.checks", simulated=where == "simulator")
     assert {name: found[name] for name in SAME} == dict.fromkeys(SAME, "equal")
     for name, words in REFUSED.items():
         assert words in found[name], found[name]
@@ -76,101 +82,16 @@ def test_without_a_device_the_engine_is_refused_before_any_work() -> None:
 def test_one_window_is_not_for_a_gpu() -> None:
     clock = TEMPLATES["clock"].task
     trace = uc.Trace.from_members(np.zeros((1, 2)))
-    with pytest.raises(uc.InputError, match="search_panel takes 'cuda'"):
+    with pytest.raises(uc.InputError, match="A GPU is for panels"):
         uc.search(clock, clock.state(0.0), trace, uc.UCBeam(depth=2, width=2, top_k=2), engine="cuda")  # type: ignore[arg-type]
 
 
-USER = "import math as usr_math\n@uc_user\ndef usr_f(x, i):\n    {}\n"
-
-
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ("return x ** 0.5", r"\*\*"),
-        ("return x % 2.0", "%"),
-        ("return x // 2.0", "//"),
-        ("x **= 2.0", r"\*\*"),
-        ("return usr_math.log(x)", r"math\.log"),
-        ("return round(x)", r"round\(\)"),
-        ("return pow(x, 2.0)", r"pow\(\)"),
-        ("return x.sum()", r"x\.sum"),
-        ("return 1.0 if x is i else 2.0", "uses is"),
-        ("own = lambda y: y\n    return x", "a function inside"),
-        ("if x > 0.0:\n        worth = x\n    return worth", "reads worth, which may have no value"),
-        ("for y in range(i):\n        x += y\n    return x - y", "reads y"),
-        ("while x > 0.0:\n        x, k = x - 1.0, x\n    return k", "reads k"),
-        ("if x > 0.0:\n        total += x\n    return x", "reads total"),
-    ],
-)
-def test_what_may_differ_is_refused_by_name(line: str, word: str) -> None:
-    with pytest.raises(NotOnDevice, match=word):
-        measuring_text(USER.format(line))
-
-
-def test_names_that_have_a_value_on_every_way_are_taken() -> None:
-    ways = "if x > 0.0:\n        q = x\n    elif i < 0:\n        return 0.0\n    else:\n        q = -x\n    "
-    loop = "for k in range(3):\n        w = q + k\n        q = w\n    return q if i is None else q + 1.0"
-    assert "return q if" in measuring_text(USER.format(ways + loop))
-
-
-def test_the_users_code_is_spelled_out_for_the_device() -> None:
-    text = measuring_text(USER.format("return max(x[i], usr_math.floor(x[0]), 1.0)"))
-    body = ast.unparse(next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "usr_f"))
-    assert "uc_max(uc_max(x[uc_index(i, len(x))], uc_floor(uc_whole(" in body
-    space: dict[str, object] = {}
-    exec(text, space)
-    f = space["usr_f"]
-    assert f((1.5, 2.5), 1) == 2.5  # type: ignore[operator]
-    with pytest.raises(IndexError):
-        f((1.5, 2.5), 2)  # type: ignore[operator]
-
-
-@pytest.mark.parametrize(
-    ("line", "good", "bad"),
-    [
-        ("return min(1.0 / x, 5.0)", 4.0, 0.0),
-        ("x /= x\n    return x", 4.0, 0.0),
-        ("return usr_math.sqrt(x)", 4.0, -1.0),
-        ("return int(x) * int(x)", 2.0**30, 1e12),
-        ("return usr_math.ceil(x) * i", 3.5, float("nan")),
-    ],
-)
-def test_a_thread_raises_where_python_does_or_has_more_digits(line: str, good: float, bad: float) -> None:
-    text, space = measuring_text(USER.format(line)), dict[str, Any]()
-    assert any(guard in text.partition("def usr_f")[2] for guard in ("uc_divisor(", "uc_radicand(", "uc_whole("))
-    exec(text, space)
-    f = space["usr_f"]
-    assert f(good, 3) > 0.0
-    with pytest.raises((ArithmeticError, ValueError)):
-        f(bad, 3)
-
-
-def test_rules_of_the_library_are_not_checked_but_may_not_differ_either() -> None:
-    own = USER.replace("uc_user", "uc_own")
-    text = measuring_text(own.format("return max(x[i] / x[0], usr_math.floor(x[0]))"))
-    assert "return uc_max(x[i] / x[0], uc_floor(x[0]))" in text.partition("def usr_f")[2]
-    with pytest.raises(NotOnDevice, match=r"math\.log"):
-        measuring_text(own.format("return usr_math.log(x)"))
-    task = LeadTimeInventory(lead_time=1).task()
-    body = kernel_body(task, task.layout(task.state(1.0, (1.0,), 1.0)), MODES["mean"], "beam", True, fills=False)
-    assert "@uc_own" in body
-    assert "@uc_user" not in body
-    assert "user_fill" not in body
-
-
-def test_a_number_written_too_large_is_refused() -> None:
-    with pytest.raises(NotOnDevice, match=r"write 10000000000\.0"):
-        measuring_text(USER.format("return int(x) * 10_000_000_000"))
-    measuring_text(USER.format("return x / 2.0 * 1e12"))
-
-
-def test_a_thread_too_large_for_the_device_is_refused() -> None:
-    entry = "@uc_entry\ndef uc_panel(iset, lo, hi):\n    d = iset[0]\n    st = np.empty((d, N))\n"
-    body = "N = 2\n" + entry + "    for w in range(lo, hi):\n        pass\n"
-    settings = [10, *[0] * 12]
-    assert "cuda.local.array((10, 2), np.float64)" in device_text(body, settings, {}, 1, None, keep_paths=False)
-    with pytest.raises(NotOnDevice, match="bytes of scratch"):
-        device_text(body, [10_000, *settings[1:]], {}, 1, None, keep_paths=False)
+@pytest.mark.skipif(importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+def test_kernels_compile_without_a_device_and_fuse_nothing() -> None:
+    """With NVIDIA's compiler, which comes by pip too (numba-cuda[cu13])."""
+    names = ("clock, beam by score", "lead_time_inventory, beam by bound", "on disk", "a kernel that fuses")
+    found = run_program("tests.cuda.assembly", simulated=False, names=names)
+    assert found == {**dict.fromkeys(names, "compiles"), "a kernel that fuses": "has fma.rn.f64"}
 
 
 def test_a_numba_that_does_not_go_with_numpy_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,27 +30,21 @@ import numpy as np
 if TYPE_CHECKING:
     from ucsearch.engine.compiled.numba_tricks import Files
 
-__all__ = ["FOLDER", "cache_dir", "clear_cache", "compiled", "file_lock", "is_trusted", "write_whole"]
+__all__ = ["FOLDER", "cache_dir", "clear_cache", "compiled", "file_lock", "is_trusted"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 FOLDER = "functions"  # within the folder for compiled code
 _DIGITS = 24  # of the digest in a file's name
-_TEXTS = "ucsearch_kernel_*.py"  # of kernels for the GPU, which numba-cuda keeps beside them
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _log = logging.getLogger("ucsearch")
 
 
 def cache_dir() -> Path | None:
-    """A writable folder of our own, made if need be; None when there is none. Code is loaded from here, and for the GPU
-    from NUMBA_CACHE_DIR too: all of it must be ours alone to write, and so must the way there."""
-    custom = os.environ.get("NUMBA_CACHE_DIR")
-    if custom and not _made_and_trusted(Path(custom).expanduser()):
-        return None
+    """A writable folder of our own, made if need be; None when there is none. Code is loaded from here: all of it must
+    be ours alone to write, and so must the way there."""
     for folder in _places():
-        if _made_and_trusted(folder) and all(
-            _made_and_trusted(folder / own, probe=False) for own in (FOLDER, "__pycache__")
-        ):
+        if _made_and_trusted(folder) and _made_and_trusted(folder / FOLDER, probe=False):
             return folder
     return None
 
@@ -100,18 +94,6 @@ def _writable(folder: Path) -> bool:
     return True
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".kernel-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
 @contextlib.contextmanager
 def file_lock(folder: Path | None, name: str) -> Iterator[None]:
     """One process at a time under this name. Ends with the process that holds it. Without a folder or locks: none."""
@@ -140,12 +122,10 @@ def clear_cache() -> int:
     folder = cache_dir()
     if folder is None:
         return 0
-    texts = list(folder.glob(_TEXTS))
-    count = len(texts) + len(list((folder / FOLDER).glob("*.nbi")))
-    for path in [*texts, *folder.glob(".lock-*")]:
+    count = len(list((folder / FOLDER).glob("*.nbi")))
+    for path in folder.glob(".lock-*"):
         path.unlink(missing_ok=True)
-    for kept in ("__pycache__", FOLDER):
-        shutil.rmtree(folder / kept, ignore_errors=True)
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
     return count
 
 

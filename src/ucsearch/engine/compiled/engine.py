@@ -27,7 +27,7 @@ from ucsearch.rules.dialect import Refused, explain
 from ucsearch.rules.source import Unreadable
 from ucsearch.task import Task
 
-__all__ = ["find_kernel", "held", "name_of", "on_disk", "ready_kernel", "run"]
+__all__ = ["find_kernel", "held", "name_of", "no_windows", "on_disk", "ready_kernel", "run"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -165,8 +165,8 @@ def _from_step_0(kernel: Kernel) -> Kernel:
     return call
 
 
-def _warm(kernel: Kernel, task: Task, layout: Layout, settings: Settings) -> None:
-    """Compile (or load) the machine code by running no windows."""
+def no_windows(task: Task, layout: Layout, settings: Settings) -> Inputs:
+    """What a kernel reads of a panel that is not looked at."""
     m, d = task.action_array.size, settings.depth
     scores = settings.mode == MODES["scores"]
     inputs = Inputs(
@@ -179,7 +179,13 @@ def _warm(kernel: Kernel, task: Task, layout: Layout, settings: Settings) -> Non
         np.zeros((1, d, m if scores else 0)),
         np.zeros((1, d, m if scores else 0)),
     )
-    _call(kernel, settings, Inputs(*map(read_only, inputs)), Outputs.empty(1, m, d, False), 0, 0)
+    return Inputs(*map(read_only, inputs))
+
+
+def _warm(kernel: Kernel, task: Task, layout: Layout, settings: Settings) -> None:
+    """Compile (or load) the machine code by running no windows."""
+    outputs = Outputs.empty(1, task.action_array.size, settings.depth, False)
+    _call(kernel, settings, no_windows(task, layout, settings), outputs, 0, 0)
 
 
 _packed: dict[Settings, tuple[Ints, Floats, Floats]] = {}

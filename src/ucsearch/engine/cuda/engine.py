@@ -1,58 +1,58 @@
-"""Run a panel on the GPU: build the kernel for its shapes, hold a sample against the CPU, then stream the windows."""
+"""Run a panel on the GPU: build the kernel for its shapes, hold a sample against the CPU, then stream the windows.
+
+The kernels are those of `engine/kernels`, as device functions. A device gives out no memory and does not run every
+`prepare`: where a task does not say how its table is made in room that is there, the CPU makes the tables, and they
+are copied with the rest of the panel.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.arrays import Inputs, ISet, Outputs, read_only
+from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled import engine as compiled
-from ucsearch.engine.compiled.codegen import kernel_body
 from ucsearch.engine.compiled.compile import LOCK
-from ucsearch.engine.cuda.allowed import NotOnDevice
-from ucsearch.engine.cuda.device import find_cuda, is_simulated, load_entry, unfused, verify_unfused
+from ucsearch.engine.cuda.device import NotOnDevice, find_cuda, is_simulated, launchable, unfused, verify
+from ucsearch.engine.cuda.jit import Counting, Cuda
 from ucsearch.engine.cuda.stream import Launch, Way, stream
-from ucsearch.engine.cuda.text import LOCAL_LIMIT, device_text, measuring_text, pool_numbers
+from ucsearch.engine.kernels.common import rules
+from ucsearch.engine.kernels.common.shapes import Shape
 from ucsearch.engine.plain.run import run_window
+from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.engine.status import ENUMERATE_BELOW
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
-from ucsearch.sources import Unsourced
+from ucsearch.rules.dialect import findings, roles_asked
+from ucsearch.rules.source import Unreadable
 from ucsearch.task import Task
 
 __all__ = ["Way", "run_on_device"]
 
 _NODES = 4_096  # of an exact search in one thread; windows with more are finished by the CPU
+_LOOKS = 2_048  # nodes that a thread spends on telling a dead end from an exhausted search
+_LOCAL_LIMIT = 128 * 1024  # bytes of scratch a thread may have
 _SAMPLED = 256  # windows held against the CPU at a kernel's first use
 _SAMPLED_PLAINLY = 24  # where the CPU's own kernel is not compiled
-_MEASURED = 8  # windows whose heap is measured
-
-
-class _Body(NamedTuple):
-    """The text of a kernel before it is fitted to shapes, for the rules in force."""
-
-    body: str
-    ready: Callable[..., Any]  # the task's tables, in plain Python
-    space: dict[str, Any]
-
-
-class _Top(list[int]):
-    """Where a heap's free room begins, and the furthest it has been."""
-
-    most = 0
-
-    def __setitem__(self, at: Any, value: Any) -> None:
-        super().__setitem__(at, value)
-        self.most = max(self.most, value)
+_PART = 1 << 19  # windows whose tables the CPU makes at a time
+_UNUSED = np.zeros((1, 1, 1))  # scores, which the modes of the GPU do not read
 
 
 class _Kernel:
-    def __init__(self, entry: Any, heap: int) -> None:
-        self.entry, self.heap = entry, heap
+    def __init__(self, entry: Any, shape: Shape) -> None:
+        self.entry = entry
+        self.tabled = shape.bounded and shape.room == (0, 0, 0, 0)  # the CPU makes its tables
         self.last: tuple[Settings, Launch] | None = None
         self.checked = False
         self.refused = ""  # why, if its first use showed other bytes
@@ -70,9 +70,8 @@ def run_on_device(
 ) -> NDArray[np.int64]:
     """Search all windows on the GPU and return those it left to the CPU. What cannot run there is refused by name."""
     cuda = find_cuda()
-    rows = _with_step(task, inputs)
     try:
-        kernel = _kernel(task, layout, settings, rows, outputs.paths.shape[0] > 0)
+        kernel = _kernel(task, layout, settings, inputs, outputs.paths.shape[0] > 0)
         if kernel.refused:
             raise NotOnDevice(kernel.refused)
         launch = kernel.launch(cuda, settings)
@@ -83,14 +82,35 @@ def run_on_device(
             "engine", "'cuda'", f"a task and policy that the GPU answers with the CPU's bytes; {task.name!r} does not",
             hint=f"{str(why)[0].upper()}{str(why)[1:]}. Use engine='compiled'.",
         ) from None  # fmt: skip
-    return stream(launch, rows, outputs, way)
+    return _streamed(kernel, launch, task, layout, settings, inputs, outputs, way)
 
 
-def _with_step(task: Task, inputs: Inputs) -> Inputs:
-    """States that carry the step index behind their own numbers, where the rules take it."""
-    if not task.timed:
-        return inputs
-    return inputs._replace(states=np.concatenate([inputs.states, np.zeros((len(inputs.states), 1))], axis=1))
+def _streamed(
+    kernel: _Kernel, launch: Launch, task: Task, layout: Layout, settings: Settings, inputs: Inputs, outputs: Outputs,
+    way: Way,
+) -> NDArray[np.int64]:  # fmt: skip
+    windows = inputs.windows
+    if not kernel.tabled:
+        return stream(launch, _rows(task, inputs), outputs, way)
+    left = []
+    for lo in range(0, windows, _PART):
+        hi = min(lo + _PART, windows)
+        part = Inputs(*(x[lo:hi] if x.shape[0] == windows else x for x in inputs))
+        tables, without = _tables(task, layout, settings, part, way.threads)
+        arrays: list[Any] = [x[lo:hi] for x in outputs]
+        stream(launch, _rows(task, part, tables), Outputs(*arrays), way)
+        arrays[0][without, 0] = -1
+        left.append(lo + np.flatnonzero(arrays[0][:, 0] < 0))
+    return np.concatenate(left)
+
+
+def _rows(task: Task, inputs: Inputs, tables: NDArray[np.float64] = _UNUSED) -> Inputs:
+    """As the kernel reads them: states that carry the step index behind their own numbers, where the rules take it, and
+    tables in the place of scores."""
+    states = inputs.states
+    if task.timed:
+        states = np.concatenate([states, np.zeros((len(states), 1))], axis=1)
+    return inputs._replace(states=states, q=tables, u=_UNUSED)
 
 
 # -------------------------------------------------------------------- building
@@ -100,63 +120,131 @@ def _kernel(task: Task, layout: Layout, settings: Settings, inputs: Inputs, path
     if settings.algorithm not in ("beam", "exact") or settings.mode not in (MODES["mean"], MODES["members"]):
         name = next(n for n, number in MODES.items() if number == settings.mode)
         raise NotOnDevice(f"algorithm {settings.algorithm!r} in mode {name!r} has no kernel for the GPU")
-    m, members = inputs.actions.shape[1], inputs.members.shape[1]
+    iset = [int(x) for x in compiled._pack(settings)[0]]
+    given = tuple(iset)
+    iset[ISet.CAP] = min(iset[ISet.CAP], _LOOKS)
+    if settings.algorithm == "exact":
+        iset[ISet.NODE_BUDGET] = min(iset[ISet.NODE_BUDGET], _NODES)
     with LOCK:
-        body = _body(task, layout, settings)
-        iset = compiled._pack(settings)[0].tolist()
-        heap = _heap(body, settings, inputs, layout.size + bool(task.timed))
         kept: dict[Any, _Kernel] = task.__dict__.setdefault("_kept_cuda", {})
-        key = (body.body, tuple(iset), m, members, paths)
-        found = kept.get(key)
-        if found is not None and found.heap >= heap:
-            return found
-        shapes = {"actions": (1, m), "members": (1, members, inputs.members.shape[2], 1)}
-        text = device_text(
-            body.body, iset, shapes, heap, _NODES if settings.algorithm == "exact" else None, keep_paths=paths
-        )
-        kept[key] = made = _Kernel(load_entry(text), heap)
-        return made
+        key = (layout, settings.algorithm, settings.mode, settings.use_bound, tuple(iset),
+               inputs.actions.shape[1], inputs.members.shape[1], paths)  # fmt: skip
+        if key not in kept:
+            members = settings.mode == MODES["members"]
+            found = findings(task, layout, roles_asked(task, members, settings.use_bound), device=True)
+            if found:
+                raise NotOnDevice("; ".join(map(str, found)))
+            from ucsearch.engine.cuda import entry as entries
 
-
-def _body(task: Task, layout: Layout, settings: Settings) -> _Body:
-    kept: dict[Any, _Body] = task.__dict__.setdefault("_kept_cuda_bodies", {})
-    key = (layout, settings.mode, settings.algorithm, settings.use_bound)
-    if key in kept:
+            heap = _heap(task, layout, settings, inputs)
+            if 8 * heap > _LOCAL_LIMIT:
+                raise NotOnDevice(f"a thread would need {8 * heap:,} bytes of scratch, more than {_LOCAL_LIMIT:,}")
+            panel_of, shape = _built(task, layout, settings, Cuda(heap))
+            made = entries.build(panel_of, tuple(iset), tuple(iset) != given, paths)
+            kept[key] = _Kernel(launchable(made, _name(task, layout, settings, (*key[4:], given, heap))), shape)
         return kept[key]
+
+
+def _name(task: Task, layout: Layout, settings: Settings, more: tuple[Any, ...]) -> str | None:
+    """On disk; None where the rules cannot be read. `more`: what the kernel is fitted to."""
+    kind = kernels.Kind(ALGORITHMS[settings.algorithm].module, settings.mode, settings.use_bound)
     try:
-        body = kernel_body(task, layout, settings.mode, settings.algorithm, settings.use_bound, fills=False)
-    except Unsourced as error:
-        raise NotOnDevice(f"its functions cannot be written out: {error}") from None
-    space: dict[str, Any] = {}
-    exec(compile(measuring_text(body), "<ucsearch kernel, measured>", "exec"), space)
-    kept[key] = made = _Body(body, space["uc_ready"], space)
-    return made
+        digest = hashlib.sha256(kernels.name_of(task, layout, kind).encode())
+    except Unreadable:
+        return None
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    digest.update(repr((_version(), more)).encode())
+    return digest.hexdigest()
 
 
-def _heap(body: _Body, settings: Settings, inputs: Inputs, columns: int) -> int:
-    """Numbers a thread's heap must hold: the tables of the windows looked at, and room for a small programme."""
-    s, need = settings, 1
-    m, told = inputs.actions.shape[1], max(settings.reach - body.space["LATER"], 1)
-    for w in _spread(len(inputs.states), _MEASURED):
-        room, top = np.empty(LOCAL_LIMIT // 8), _Top((0,))
-        row = {name: w if getattr(inputs, name).shape[0] > 1 else 0 for name in ("params", "actions", "weights")}
-        with np.errstate(all="ignore"):
+def _version() -> str:
+    try:
+        return version("numba-cuda")
+    except PackageNotFoundError:  # numba's own
+        return ""
+
+
+def _built(task: Task, layout: Layout, settings: Settings, jit: Any) -> tuple[Any, Shape]:
+    asked, shape = rules.build(task, layout, settings.mode, settings.use_bound, jit)
+    return import_module(ALGORITHMS[settings.algorithm].module).build(asked, shape, jit), shape
+
+
+def _heap(task: Task, layout: Layout, settings: Settings, inputs: Inputs) -> int:
+    """Numbers that a thread's arrays take: those of the entry, told by running it in Python with no windows, and of a
+    programme over states."""
+    jit = Counting()
+    panel_of, shape = _built(task, layout, settings, jit)
+    few = Inputs(*(x[:1] for x in _rows(task, inputs)))
+    outputs = Outputs.empty(1, inputs.actions.shape[1], settings.depth, False)
+    iset, fset, discounts = compiled._pack(settings)
+    panel_of(iset, fset, *few, discounts, *outputs, 0, 0)
+    m = inputs.actions.shape[1]
+    by_states = settings.algorithm == "exact" and not shape.members and not settings.use_bound
+    if by_states and m**settings.depth > ENUMERATE_BELOW:
+        jit.numbers += jit.rows * (shape.n + 6) + 8  # states, tags and slots, and what each is worth
+    return jit.numbers
+
+
+def _tables(
+    task: Task, layout: Layout, settings: Settings, inputs: Inputs, threads: int
+) -> tuple[NDArray[np.float64], list[int]]:
+    """The table of every window's bound, and the windows in which `prepare` gives none or one of another size."""
+    call = _maker(task, layout, settings)
+    iset, fset, discounts = compiled._pack(settings)
+    inputs = Inputs(*map(read_only, inputs))
+    sizes = np.zeros(4, np.int64)
+    windows, without, out = inputs.windows, list[int](), np.empty((1, 0))
+    for w in range(windows):  # the first window with a table says how large one is
+        try:
+            call(iset, fset, *inputs, discounts, out, sizes, w, w + 1)
+            break
+        except Exception:  # the task's own fault in this window, which the CPU will name
+            continue
+    shape = tuple(int(x) for x in sizes[1 : 1 + sizes[0]])
+    out = np.zeros((windows, int(np.prod(shape, dtype=np.int64))))
+
+    def part(first: int, last: int) -> None:
+        todo = [(first, last)]
+        while todo:
+            lo, hi = todo.pop()
             try:
-                body.ready(
-                    (room, top), w, s.depth, s.reach, s.risk, (s.spread, s.tail), s.use_bound,
-                    body.space["uc_params"](inputs.params, row["params"]), inputs.mean, inputs.members, inputs.weights,
-                    row["weights"], inputs.q, inputs.u, inputs.actions, row["actions"], np.empty(s.depth + 1),
-                    np.empty(told), np.empty((inputs.members.shape[1], told)),
-                    np.empty(inputs.members.shape[1] * ((told + 3) // 4 * 4)),
-                )  # fmt: skip
-            except MemoryError:
-                raise NotOnDevice(f"the tables of its bound take more than {LOCAL_LIMIT:,} bytes a window") from None
-            except Exception:  # the task's own fault in this window, which the CPU will name
-                continue
-        need = max(need, top.most)
-    if s.algorithm == "exact" and not s.use_bound and m**s.depth > ENUMERATE_BELOW:
-        need += pool_numbers(columns)
-    return need
+                call(iset, fset, *inputs, discounts, out, np.zeros(4, np.int64), lo, hi)
+            except Exception:
+                if hi - lo == 1:
+                    without.append(lo)
+                    continue
+                middle = (lo + hi) // 2
+                todo += [(lo, middle), (middle, hi)]
+
+    if out.shape[1] == 0:
+        return np.zeros((windows, 1)), list(range(windows))
+    edges = [windows * i // (4 * threads) for i in range(4 * threads + 1)]
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        list(pool.map(lambda edge: part(*edge), [(a, b) for a, b in pairwise(edges) if b > a]))
+    return out.reshape(windows, *shape), sorted(without)
+
+
+def _maker(task: Task, layout: Layout, settings: Settings) -> Callable[..., Any]:
+    """The kernel of tables, compiled; in Python where a device is but simulated."""
+    kind = kernels.Kind("ucsearch.engine.kernels.tables", settings.mode, settings.use_bound)
+    kept: dict[Any, Any] = task.__dict__.setdefault("_kept_tables", {})
+    key = (layout, kind)
+    with LOCK:
+        if key not in kept:
+            if is_simulated():
+                kept[key] = kernels.plain(task, layout, kind)
+            else:
+
+                def warm(call: Any) -> None:
+                    iset, fset, discounts = compiled._pack(settings)
+                    inputs = compiled.no_windows(task, layout, settings)
+                    call(iset, fset, *inputs, discounts, np.empty((1, 0)), np.zeros(4, np.int64), 0, 0)
+
+                kept[key] = kernels.load(task, layout, kind, warm, f"tables for task {task.name!r}")
+    found = kept[key]
+    made: Callable[..., Any] = getattr(found, "call", found)
+    return made
 
 
 def _spread(windows: int, count: int) -> list[int]:
@@ -180,11 +268,11 @@ def _check(
     here, there = (Outputs.empty(len(chosen), m, d, paths) for _ in range(2))
     with LOCK, unfused():
         try:
-            stream(launch, _with_step(task, few), there, Way(1, None, None))
+            _streamed(kernel, launch, task, layout, settings, few, there, Way(1, None, None))
         except Exception as error:  # numba raises many kinds; all say that this does not compile or run there
             kernel.refused = f"its kernel does not run: {type(error).__name__}: {_first_line(error)}"
             raise NotOnDevice(kernel.refused) from None
-        verify_unfused(kernel.entry)
+        verify(kernel.entry)
 
     def plainly(w: int) -> None:
         run_window(task, settings, layout, few, here, w, {})

@@ -14,18 +14,17 @@ from numpy.typing import NDArray
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.compiled.engine import _pack
 from ucsearch.engine.cuda.device import is_simulated
-from ucsearch.engine.cuda.text import BLOCK
 from ucsearch.engine.status import Status
 from ucsearch.policies import Settings
 
 __all__ = ["Launch", "stream"]
 
+BLOCK = 128  # threads
 _SLOT_BYTES = 1 << 27  # pinned memory of a chunk, in and out together
 _MOST_WINDOWS = 1 << 17  # of a chunk: some ten milliseconds of copying
 _SLOTS = 2
 _FEWEST_BLOCKS = 128  # numba warns of fewer; threads without a window end at once
 _COPIED = 1 << 22  # bytes that a host thread copies at a time
-_UNUSED = np.zeros((1, 1, 1))  # scores, which the modes of the GPU do not read
 
 Array = NDArray[Any]
 
@@ -36,22 +35,22 @@ class Launch:
     def __init__(self, cuda: Any, entry: Any, settings: Settings) -> None:
         self.cuda, self.entry = cuda, entry
         self.slots: list[_Slot] = []  # kept from one panel to the next: pinned memory is slow to get
-        self.settings = [cuda.to_device(x) for x in _pack(settings)]
+        self.settings = [cuda.to_device(x) for x in _pack(settings)[1:]]
 
     def __call__(self, stream: Any, inputs: list[Any], outputs: list[Any], windows: int) -> None:
-        iset, fset, discounts = self.settings
+        fset, discounts = self.settings
         blocks, block = (windows + BLOCK - 1) // BLOCK, min(BLOCK, windows)
         if not is_simulated():
             blocks = max(blocks, _FEWEST_BLOCKS)
         try:
-            self.entry[blocks, block, stream](iset, fset, *inputs, discounts, *outputs, 0, windows)
+            self.entry[blocks, block, stream](fset, *inputs, discounts, *outputs, 0, windows)
         except (ArithmeticError, IndexError, MemoryError, ValueError):
             # On a device a thread that raises ends alone; numba's simulator ends them all.
             if not is_simulated():
                 raise
             for w in range(windows):
                 with suppress(ArithmeticError, IndexError, MemoryError, ValueError):
-                    self.entry[1, 1, stream](iset, fset, *inputs, discounts, *outputs, w, w + 1)
+                    self.entry[1, 1, stream](fset, *inputs, discounts, *outputs, w, w + 1)
 
 
 class _Slot:
@@ -119,7 +118,6 @@ class Way(NamedTuple):
 def stream(launch: Launch, inputs: Inputs, outputs: Outputs, way: Way) -> NDArray[np.int64]:
     """Every window of `inputs`; returns those left undone, whose status is negative."""
     windows = len(inputs.states)
-    inputs = inputs._replace(q=_UNUSED, u=_UNUSED)
     inputs = Inputs(*(_filled(np.ascontiguousarray(x)) for x in inputs))
     shared = [launch.cuda.to_device(x) if x.shape[0] != windows or windows == 1 else None for x in inputs]
     row = sum(x[:1].nbytes for x in (*inputs, *outputs))

@@ -64,6 +64,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     """The entry of a kernel: windows lo..hi of a panel."""
     MEMBERS, SCORES, N, BOUNDED = k.members, k.scores, k.n, k.bounded
     tables_of = rules.tables
+    heap_of, floats, ints = jit.heap, jit.floats, jit.ints
     rows_of, candidates_of, forecast_of, window_of = room.build(rules, k, jit)
     score, extend, top_of, same, alive, mark_root, suffixes = scoring.build(rules, k, jit)
     lost, smaller, improves, blank, report, _ = ending.build(rules, k, jit)
@@ -413,18 +414,20 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         d, width, top_k, keep = iset[DEPTH], iset[WIDTH], iset[TOP_K], iset[KEEP]
         use_bound = iset[USE_BOUND] != 0 and BOUNDED
         m, rows, most = actions.shape[1], rows_of(panel), width * top_k
-        cand, own = candidates_of(iset, panel), forecast_of(iset, panel, use_bound)
+        heap = heap_of()
+        cand, own = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
         layer = Layer(
-            np.empty((width, rows, N)), np.empty((width, rows if MEMBERS else 1)), np.empty(width), np.empty(width),
-            np.empty(width), np.empty((width, d), np.int64), np.empty((width, d), np.int64),
+            floats(heap, (width, rows, N)), floats(heap, (width, rows if MEMBERS else 1)), floats(heap, width),
+            floats(heap, width), floats(heap, width), ints(heap, (width, d)), ints(heap, (width, d)),
         )  # fmt: skip
         ch = Children(
-            np.empty((most, rows, N)), np.empty((most, rows if MEMBERS else 1)), np.empty(most), np.empty(most),
-            np.empty(most), np.empty(most), np.empty(most), np.empty(most, np.int64), np.empty(most, np.int64),
-            np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64), np.empty(top_k, np.int64),
-            np.empty(m, np.int64),
+            floats(heap, (most, rows, N)), floats(heap, (most, rows if MEMBERS else 1)), floats(heap, most),
+            floats(heap, most), floats(heap, most), floats(heap, most), floats(heap, most), ints(heap, most),
+            ints(heap, most),
+            ints(heap, most), ints(heap, most), ints(heap, most), ints(heap, top_k),
+            ints(heap, m),
         )  # fmt: skip
-        walk, cursor = np.empty((d + 1, rows, N)), np.empty(d + 1, np.int64)
+        walk, cursor = floats(heap, (d + 1, rows, N)), ints(heap, d + 1)
         for w in range(lo, hi):
             win = window_of(w, iset, fset, params, panel, use_bound)
             blank(w, res)

@@ -135,6 +135,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
     HAS_END, HAS_TERMINAL, N = k.has_end, k.has_terminal, k.n
     ended, final, params_of = rules.ended, rules.final, rules.params
     reach, (new_room, larger, more_slots, _, _) = forward(rules, k, jit)
+    heap_of = jit.heap
     tail_mean = spreads.build(jit).tail_mean
     told = ending.build(rules, k, jit)
     blank, report, copy_paths = told.blank, told.report, told.copy_paths
@@ -335,7 +336,8 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
         d, budget = iset[DEPTH], iset[NODE_BUDGET]
         risk, spread = fset[RISK], (0, fset[TAIL])
         m = actions.shape[1]
-        pool = new_room(64)
+        heap = heap_of()
+        pool = new_room(heap, 64)
         slots = np.empty(128, np.int32)
         moves = Moves(
             np.empty(65, np.int64), np.empty(64, np.int32), np.empty(64, np.int64), np.empty(64), np.empty(64, np.int32)
@@ -379,7 +381,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
                 layers[h + 1] = at[KNOWN]
                 at[STATE_AT] = layers[h]
                 at[ACTION_AT] = 0
-                slots, at[SLOTS] = more_slots(pool, slots, at[KNOWN], at[KNOWN], 2 * (at[KNOWN] - layers[h]))
+                slots, at[SLOTS] = more_slots(heap, pool, slots, at[KNOWN], at[KNOWN], 2 * (at[KNOWN] - layers[h]))
                 code = MORE_ROOM
                 while code == MORE_ROOM:
                     code = reach(layers[h + 1], h + 1 == d, budget, win, panel, pool, slots, moves, at)
@@ -388,13 +390,13 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
                         n = np.int64(u[w, 0, kind + 1]) - np.int64(u[w, 0, kind])
                         moves = with_room(n, at[KNOWN], at[EDGES], at[MOVES], budget, moves)
                         if at[KNOWN] + n > pool.tags.shape[0]:
-                            pool = larger(pool, at[KNOWN], at[KNOWN] + n)
+                            pool = larger(heap, pool, at[KNOWN], at[KNOWN] + n)
                             begin = np.empty(pool.tags.shape[0] + 1, np.int64)
                             begin[: moves.begin.shape[0]] = moves.begin
                             moves = Moves(begin, moves.act, moves.first, moves.reward, moves.to)
                         if at[KNOWN] + n > layers[h + 1] + at[SLOTS] // 2:
                             need = max(at[SLOTS], at[KNOWN] + n - layers[h + 1])
-                            slots, at[SLOTS] = more_slots(pool, slots, layers[h + 1], at[KNOWN], need)
+                            slots, at[SLOTS] = more_slots(heap, pool, slots, layers[h + 1], at[KNOWN], need)
                 if code == BUDGET_ENDS:
                     stopped = True
                     break

@@ -52,6 +52,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     """The entry of a kernel: windows lo..hi of a panel."""
     MEMBERS, SCORES, N, BOUNDED, CONTINUES = k.members, k.scores, k.n, k.bounded, k.continuations > 0
     tables_of = rules.tables
+    heap_of, floats, zeros, ints = jit.heap, jit.floats, jit.zeros, jit.ints
     rows_of, candidates_of, forecast_of, window_of = room.build(rules, k, jit)
     known_states = states.build(N, jit)
     scored_by = scoring.build(rules, k, jit)
@@ -253,21 +254,22 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         use_bound = iset[USE_BOUND] != 0 and BOUNDED
         dp_switch = min(budget, iset[DP_SWITCH])
         m, rows = actions.shape[1], rows_of(panel)
-        cand, own = candidates_of(iset, panel), forecast_of(iset, panel, use_bound)
+        heap = heap_of()
+        cand, own = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
         nodes = d * m + 1
         tree = Tree(
-            np.empty((nodes, rows, N)), np.zeros((nodes, rows if MEMBERS else 1)), np.zeros(nodes), np.zeros(nodes),
-            np.zeros(nodes), np.empty(nodes), np.empty(nodes, np.int64), np.empty(nodes, np.int64),
-            np.empty((d, m), np.int64), np.empty(d, np.int64), np.empty(d + 1, np.int64),
+            floats(heap, (nodes, rows, N)), zeros(heap, (nodes, rows if MEMBERS else 1)), zeros(heap, nodes),
+            zeros(heap, nodes), zeros(heap, nodes), floats(heap, nodes), ints(heap, nodes), ints(heap, nodes),
+            ints(heap, (d, m)), ints(heap, d), ints(heap, d + 1),
         )  # fmt: skip
         best = bests.Best(
-            np.empty((1, d), np.int64), np.empty((1, m, d), np.int64), np.empty((1, d), np.int64),
-            np.empty(2, np.int64), np.empty(3),
+            ints(heap, (1, d)), ints(heap, (1, m, d)), ints(heap, (1, d)),
+            ints(heap, 2), floats(heap, 3),
         )  # fmt: skip
-        one, one_ret = np.empty((1, rows, N)), np.zeros((1, rows if MEMBERS else 1))
-        walk, spot, starts = np.empty((d + 1, rows, N)), np.empty(d + 1, np.int64), np.empty(d + 2, np.int64)
-        counts = np.empty(2, np.int64)
-        s = new_room() if MEMBERS else 0
+        one, one_ret = floats(heap, (1, rows, N)), zeros(heap, (1, rows if MEMBERS else 1))
+        walk, spot, starts = floats(heap, (d + 1, rows, N)), ints(heap, d + 1), ints(heap, d + 2)
+        counts = ints(heap, 2)
+        s = new_room(heap) if MEMBERS else 0
         for w in range(lo, hi):
             win = window_of(w, iset, fset, params, panel, use_bound)
             blank(w, res)
@@ -285,7 +287,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             known = False
             if MEMBERS and not CONTINUES and not use_bound and not small:
                 s, counts[0], known, fault, fault_step, fault_action = perfect_of(
-                    budget, win, panel, emptied(s), cand, starts
+                    heap, budget, win, panel, emptied(s), cand, starts
                 )
             searched = MEMBERS or use_bound or small
             if fault == 0 and searched:
@@ -309,7 +311,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             if not MEMBERS and fault == 0:
                 if not searched or (status == NOT_PROVED and dp_switch < budget and not small):
                     status, fault, fault_step, fault_action = programme_of(
-                        budget, win, panel, tables, cand, one, one_ret, starts, best, counts, res
+                        heap, budget, win, panel, tables, cand, one, one_ret, starts, best, counts, res
                     )
                     upper = best.worth[0] if status == PROVED else np.nan
             if fault != 0:

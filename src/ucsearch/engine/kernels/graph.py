@@ -47,7 +47,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     load, end_of, terminal, use = rules.load, rules.end, rules.terminal, rules.use
     params_of = rules.params
     reach, distinct = closed.forward(rules, k, jit)
-    new_pool, more_slots = distinct.room, distinct.slots
+    new_pool, more_slots, heap_of = distinct.room, distinct.slots, jit.heap
 
     @jit.entry
     def panel_of(
@@ -60,7 +60,8 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         for w in range(lo, hi):
             most_states = max(most_states, first[w + 1, 0] - first[w, 0])
             most_moves = max(most_moves, first[w + 1, 2] - first[w, 2])
-        pool = new_pool(most_states + max(1, members.shape[1]))
+        heap = heap_of()
+        pool = new_pool(heap, most_states + max(1, members.shape[1]))
         slots = np.empty(128, np.int32)
         rewards = np.empty(most_moves)
         at = np.zeros(7, np.int64)
@@ -82,7 +83,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
                 layers[w, h + 1] = known
                 at[closed.STATE_AT] = layers[w, h]
                 at[closed.ACTION_AT] = 0
-                slots, at[closed.SLOTS] = more_slots(pool, slots, known, known, 2 * (known - layers[w, h]))
+                slots, at[closed.SLOTS] = more_slots(heap, pool, slots, known, known, 2 * (known - layers[w, h]))
                 code = closed.MORE_ROOM
                 while code == closed.MORE_ROOM:
                     code = reach(layers[w, h + 1], h + 1 == depth, budget, win, panel, pool, slots, moves, at)
@@ -94,7 +95,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
                             code = CHANGED
                             break
                         need = max(at[closed.SLOTS], known + n - layers[w, h + 1])
-                        slots, at[closed.SLOTS] = more_slots(pool, slots, layers[w, h + 1], known, need)
+                        slots, at[closed.SLOTS] = more_slots(heap, pool, slots, layers[w, h + 1], known, need)
                 if code != closed.DONE:
                     faults[w] = code
                     break

@@ -61,6 +61,7 @@ class Rollout(NamedTuple):
 def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     MEMBERS, SCORES, BOUNDED, N = k.members, k.scores, k.bounded, k.n
     tables_of = rules.tables
+    heap_of, floats, zeros, ints = jit.heap, jit.floats, jit.zeros, jit.ints
     rows_of, candidates_of, forecast_of, window_of = room.build(rules, k, jit)
     scored_by = scoring.build(rules, k, jit)
     extend, top_of, alive = scored_by.extend, scored_by.top, scored_by.alive
@@ -287,22 +288,23 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         d, top_k, simulations, c_uct = iset[DEPTH], iset[TOP_K], iset[SIMULATIONS], fset[C_UCT]
         use_bound = iset[USE_BOUND] != 0 and BOUNDED
         m, rows = actions.shape[1], rows_of(panel)
-        cand, own = candidates_of(iset, panel), forecast_of(iset, panel, use_bound)
+        heap = heap_of()
+        cand, own = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
         most = simulations + 1  # a tree cannot outgrow its simulations
         tree = Tree(
-            np.empty((most, rows, N)), np.zeros((most, rows if MEMBERS else 1)), np.empty(most), np.empty(most),
-            np.empty(most), np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
-            np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
-            np.empty((most, top_k), np.int64), np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most),
-            np.empty(most, np.int64),
+            floats(heap, (most, rows, N)), zeros(heap, (most, rows if MEMBERS else 1)), floats(heap, most),
+            floats(heap, most), floats(heap, most), ints(heap, most), ints(heap, most), ints(heap, most),
+            ints(heap, most), ints(heap, most), ints(heap, most), ints(heap, most),
+            ints(heap, (most, top_k)), ints(heap, most), ints(heap, most), floats(heap, most),
+            ints(heap, most),
         )  # fmt: skip
-        roll = Rollout(np.empty((1, rows, N)), np.zeros((1, rows if MEMBERS else 1)))
+        roll = Rollout(floats(heap, (1, rows, N)), zeros(heap, (1, rows if MEMBERS else 1)))
         best = bests.Best(
-            np.empty((1, d), np.int64), np.empty((1, m, d), np.int64), np.empty((1, d), np.int64),
-            np.empty(2, np.int64), np.empty(3),
+            ints(heap, (1, d)), ints(heap, (1, m, d)), ints(heap, (1, d)),
+            ints(heap, 2), floats(heap, 3),
         )  # fmt: skip
-        top, counts = np.empty(top_k, np.int64), np.empty(2, np.int64)
-        walk, cursor = np.empty((d + 1, rows, N)), np.empty(d + 1, np.int64)
+        top, counts = ints(heap, top_k), ints(heap, 2)
+        walk, cursor = floats(heap, (d + 1, rows, N)), ints(heap, d + 1)
         for w in range(lo, hi):
             win = window_of(w, iset, fset, params, panel, use_bound)
             blank(w, res)

@@ -37,6 +37,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
     params_of, load, store, member = rules.params, rules.load, rules.store, rules.member
     feasible, step, reward, terminal, end_of = rules.feasible, rules.step, rules.reward, rules.terminal, rules.end
     new_pool, larger, more_slots, place, _ = states_of.build(N, jit)
+    heap_of = jit.heap
 
     @jit.inner
     def more_edges(edges, count):
@@ -63,7 +64,8 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
         d, budget = iset[DEPTH], iset[NODE_BUDGET]
         m, J = actions.shape[1], members.shape[1]
         starts = np.zeros(J * (d + 1) + 1, np.int64)
-        pool = new_pool(256)
+        heap = heap_of()
+        pool = new_pool(heap, 256)
         first = np.zeros(257, np.int64)
         end = np.zeros(256)
         slots = np.empty(512, np.int32)
@@ -81,7 +83,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
             arow = w if actions.shape[0] > 1 else 0
             for j in range(J):
                 if known + 1 >= pool.tags.shape[0]:
-                    pool = larger(pool, known, known + 2)
+                    pool = larger(heap, pool, known, known + 2)
                 for f in range(N):
                     pool.st[known, 0, f] = states[w, f]
                 pool.tags[known] = 0
@@ -92,7 +94,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
                     begin = starts[layer + 1]
                     if first.shape[0] <= pool.tags.shape[0]:
                         first = longer(first, pool.tags.shape[0] + 1)
-                    slots, size = more_slots(pool, slots, known, known, 2 * (known - starts[layer]))
+                    slots, size = more_slots(heap, pool, slots, known, known, 2 * (known - starts[layer]))
                     for i in range(starts[layer], begin):
                         first[i] = count
                         s = load(pool.st, i, 0)
@@ -101,9 +103,9 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
                             if a != a or not feasible(s, a, p):
                                 continue
                             if known + 1 >= pool.tags.shape[0]:
-                                pool = larger(pool, known, known + 2)
+                                pool = larger(heap, pool, known, known + 2)
                             if known + 1 - begin > size // 2:
-                                slots, size = more_slots(pool, slots, begin, known, size)
+                                slots, size = more_slots(heap, pool, slots, begin, known, size)
                             if count >= edges.act.shape[0]:
                                 edges = more_edges(edges, count)
                             y = member(members, w, j, h)

@@ -29,9 +29,9 @@ class Known(NamedTuple):
 
 
 class Perfect(NamedTuple):
-    perfect: Function  # (budget, win, panel, s, cand, starts) -> s, nodes, whether all is known, fault, step, action
+    perfect: Function  # (heap, budget, win, panel, s, cand, starts) -> s, nodes, all is known, fault, step, action
     value_of: Function  # (s, tag, st, c, r) -> what a known state is worth
-    room: Function  # () -> s
+    room: Function  # (heap) -> s
     emptied: Function  # (s) -> the same room, for another window
 
 
@@ -39,12 +39,13 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
     N, HAS_END, HAS_TERMINAL = k.n, k.has_end, k.has_terminal
     allowed, ended, final, moved, paid = rules.allowed, rules.ended, rules.final, rules.moved, rules.paid
     new_pool, larger, more_slots, place, find = states
+    floats, places, ROWS = jit.floats, jit.places, jit.rows
 
     @jit.inner
-    def room():
-        pool = new_pool(1025)
-        slots, _ = more_slots(pool, np.empty(0, np.int32), 0, 0, 1024)
-        return Known(pool, slots, np.empty(1025))
+    def room(heap):
+        pool = new_pool(heap, ROWS + 1)
+        slots, _ = more_slots(heap, pool, places(heap, 0), 0, 0, ROWS)
+        return Known(pool, slots, floats(heap, ROWS + 1))
 
     @jit.inner
     def emptied(s):
@@ -53,12 +54,12 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
         return s
 
     @jit.inner
-    def grow(s, known):
+    def grow(heap, s, known):
         """Twice the room."""
         rows = 2 * s.pool.tags.shape[0]
-        pool = larger(s.pool, known, rows)
-        slots, _ = more_slots(pool, s.slots, 0, known, rows)
-        value = np.empty(rows)
+        pool = larger(heap, s.pool, known, rows)
+        slots, _ = more_slots(heap, pool, s.slots, 0, known, rows)
+        value = floats(heap, rows)
         value[: s.value.shape[0]] = s.value
         return Known(pool, slots, value)
 
@@ -106,7 +107,7 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
         return 0, 0
 
     @jit.inner
-    def perfect(budget, win, panel, s, cand, starts):
+    def perfect(heap, budget, win, panel, s, cand, starts):
         """Values of every state a member can reach: the states, the nodes spent, whether all is known, and a fault, its
         step and action. Not all is known when the budget of nodes runs out."""
         d = win.d
@@ -115,7 +116,7 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
         for j in range(panel.members.shape[1]):
             starts[0] = known
             if known + 2 > s.pool.tags.shape[0]:
-                s = grow(s, known)
+                s = grow(heap, s, known)
             for f in range(N):
                 s.pool.st[known, 0, f] = panel.states[win.w, f]
             place(s.pool, s.slots, s.slots.shape[0], j * (d + 1), known)
@@ -127,7 +128,7 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
                     for x in range(panel.actions.shape[1]):
                         a = panel.actions[win.arow, x]
                         if known + 2 > s.pool.tags.shape[0]:
-                            s = grow(s, known)
+                            s = grow(heap, s, known)
                         if a != a or not allowed(s.pool.st, i, 1, a, win.p):
                             continue
                         if not moved(s.pool.st, i, 0, a, win.w, h, j, panel, s.pool.st, known, win.p):

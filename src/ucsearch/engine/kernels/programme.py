@@ -42,6 +42,7 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
     ended, final = rules.ended, rules.final
     score, extend, mark_root = scoring.score, scoring.extend, scoring.mark_root
     new_pool, larger, more_slots, place, find = states
+    floats, ints, places, ROWS = jit.floats, jit.ints, jit.places, jit.rows
 
     @jit.lean_call
     def score_call(h, st, i, use_bound, win, panel, tables, cand):
@@ -173,18 +174,18 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
         return 0, 0, 0
 
     @jit.inner
-    def programme(budget, win, panel, tables, cand, one, one_ret, starts, best, counts, res):
+    def programme(heap, budget, win, panel, tables, cand, one, one_ret, starts, best, counts, res):
         """Exact value of every first action, or NOT_PROVED when the budget of nodes runs out: status, fault, its step
         and action. counts: expansions and scored actions."""
         d = win.d
-        pool = new_pool(1024)
-        slots, _ = more_slots(pool, np.empty(0, np.int32), 0, 0, 1024)
+        pool = new_pool(heap, ROWS)
+        slots, _ = more_slots(heap, pool, places(heap, 0), 0, 0, ROWS)
         for f in range(N):
             pool.st[0, 0, f] = panel.states[win.w, f]
         place(pool, slots, slots.shape[0], 0, 0)
         starts[0] = 0
         starts[1] = 1
-        at = np.zeros(4, np.int64)
+        at = ints(heap, 4)
         at[KNOWN], at[EXPANSIONS], at[SCORED] = 1, counts[0], counts[1]
         fault = 0
         fault_action = 0
@@ -198,8 +199,8 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
                 if fault != 0 or stopped or at[STATE_AT] == starts[h + 1]:
                     break
                 rows = max(2 * pool.tags.shape[0], at[KNOWN] + panel.actions.shape[1] + 2)
-                pool = larger(pool, at[KNOWN], rows)
-                slots, _ = more_slots(pool, slots, 0, at[KNOWN], rows)
+                pool = larger(heap, pool, at[KNOWN], rows)
+                slots, _ = more_slots(heap, pool, slots, 0, at[KNOWN], rows)
             if fault != 0:
                 counts[0], counts[1] = at[EXPANSIONS], at[SCORED]
                 return NOT_PROVED, fault, h, fault_action
@@ -210,7 +211,7 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
         if stopped:
             return NOT_PROVED, 0, 0, 0
         known = at[KNOWN]
-        worth = Worth(np.empty(known), np.empty(known), np.empty(known, np.int64), np.empty(known, np.int64))
+        worth = Worth(floats(heap, known), floats(heap, known), ints(heap, known), ints(heap, known))
         if ends(starts, win, panel, pool, worth):
             return NOT_PROVED, TERMINAL, d - 1, 0
         back(starts, win, panel, tables, cand, pool, slots, worth, res)

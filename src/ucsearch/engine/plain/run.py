@@ -23,13 +23,9 @@ from ucsearch.task import Task
 
 __all__ = ["make_window", "run_shared", "run_window"]
 
-_TEMPLATES = "ucsearch.engine.compiled.templates"
 _KERNELS = "ucsearch.engine.kernels"
-register("beam", beam, _TEMPLATES, "beam.py", module=f"{_KERNELS}.beam")
-register(
-    "exact", exact, _TEMPLATES, "hashing.py", "exact_perfect.py", "exact_programme.py", "exact.py",
-    module=f"{_KERNELS}.exact",
-)  # fmt: skip
+register("beam", beam, module=f"{_KERNELS}.beam")
+register("exact", exact, module=f"{_KERNELS}.exact")
 register("closed", closed, module=f"{_KERNELS}.closed")
 register("mcts", mcts, module=f"{_KERNELS}.mcts")
 

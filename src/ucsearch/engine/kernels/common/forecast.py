@@ -58,7 +58,7 @@ def _of_members(task: Task, prepare: Function, shape: Shape, jit: Any) -> Functi
         made[0] = sample
         for j in range(1, made.shape[0]):
             made[j] = one(win, panel, j, since)
-        return made
+        return (made,)
 
     found: Function = tables
     return found
@@ -73,13 +73,13 @@ def _of_records(task: Task, prepare: Function, shape: Shape, jit: Any) -> Functi
             since = min(LATER, win.reach - 1)
             mean = np.ascontiguousarray(panel.mean[win.w, since : win.reach])
             members = np.ascontiguousarray(panel.members[win.w, :, since : win.reach])
-            return prepare(mean, win.p, View(members, panel.weights[win.wrow], win.risk, win.spread[0]))
+            return (prepare(mean, win.p, View(members, panel.weights[win.wrow], win.risk, win.spread[0])),)
     else:
 
         @jit.inner
         def tables(win, panel, own):
             since = min(LATER, win.reach - 1)
-            return prepare(np.ascontiguousarray(panel.mean[win.w, since : win.reach]), win.p)
+            return (prepare(np.ascontiguousarray(panel.mean[win.w, since : win.reach]), win.p),)
 
     found: Function = tables
     return found
@@ -155,7 +155,7 @@ def _of_numbers(task: Task, prepare: Function, fill: Function | None, shape: Sha
                 sorted_steps(own, panel.weights, win.wrow)
             table = own.room[own.members.shape[0] * ((own.members.shape[1] + 3) // 4 * 4) :]
             filled(table, win, panel, own)
-            return table
+            return (table,)
 
         found: Function = tables
         return found
@@ -166,13 +166,13 @@ def _of_numbers(task: Task, prepare: Function, fill: Function | None, shape: Sha
             forecast_of(win, panel, own)
             if BY_STEP:
                 sorted_steps(own, panel.weights, win.wrow)
-            return prepare(own.mean, win.p, View(own.members, panel.weights[win.wrow], win.risk, win.spread[0]))
+            return (prepare(own.mean, win.p, View(own.members, panel.weights[win.wrow], win.risk, win.spread[0])),)
     else:
 
         @jit.inner
         def tables(win, panel, own):
             forecast_of(win, panel, own)
-            return prepare(own.mean, win.p)
+            return (prepare(own.mean, win.p),)
 
     found = tables
     return found

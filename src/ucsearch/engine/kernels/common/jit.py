@@ -5,6 +5,10 @@
   would cost more than the work itself.
 - `user`: a rule, or a helper of one. A division by zero and an index past the end raise there.
 - `entry`: what is called from Python.
+- `heap`: where arrays come from, asked once in an entry; `floats`, `zeros`, `ints` and `places` (small whole numbers)
+  make one of a shape. `rows`: of states that a search begins with.
+
+`engine/cuda/jit.py` has the GPU's.
 """
 
 from __future__ import annotations
@@ -12,9 +16,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-__all__ = ["Cuda", "Numba", "Plain"]
+import numpy as np
+
+__all__ = ["Numba", "Plain"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _heap():
+    return 0
+
+
+def _floats(heap, shape):
+    return np.empty(shape)
+
+
+def _zeros(heap, shape):
+    return np.zeros(shape)
+
+
+def _ints(heap, shape):
+    return np.empty(shape, np.int64)
+
+
+def _places(heap, size):
+    return np.empty(size, np.int32)
 
 
 class Plain:
@@ -22,6 +48,12 @@ class Plain:
 
     compiles: ClassVar[bool] = False
     on_device: ClassVar[bool] = False
+    rows: ClassVar[int] = 1024
+    heap: Any = staticmethod(_heap)
+    floats: Any = staticmethod(_floats)
+    zeros: Any = staticmethod(_zeros)
+    ints: Any = staticmethod(_ints)
+    places: Any = staticmethod(_places)
 
     @property
     def ours(self) -> Plain:
@@ -40,6 +72,7 @@ class Numba:
 
     compiles: ClassVar[bool] = True
     on_device: ClassVar[bool] = False
+    rows: ClassVar[int] = 1024
 
     def __init__(self, whole: bool = False, pasted: bool = False, unchecked: bool = False) -> None:
         from numba import njit
@@ -60,6 +93,8 @@ class Numba:
         if pasted:
             self._user["forceinline"] = True
         self._entry = {**both, **entry}
+        made: list[Any] = [self.inline(f) for f in (_heap, _floats, _zeros, _ints, _places)]
+        self.heap, self.floats, self.zeros, self.ints, self.places = made
 
     @property
     def ours(self) -> Numba:
@@ -87,30 +122,3 @@ class Numba:
 
     def entry(self, function: F) -> F:
         return self._made(function, self._entry)
-
-
-class Cuda:
-    """Device functions of a GPU, a thread for each window. `sizes`: what local arrays are made for."""
-
-    compiles: ClassVar[bool] = True
-    on_device: ClassVar[bool] = True
-
-    def __init__(self, **sizes: int) -> None:
-        from numba import cuda
-
-        self.cuda, self.sizes = cuda, sizes
-
-    @property
-    def ours(self) -> Cuda:
-        """For functions of this package that stand in a rule's place."""
-        return self
-
-    def inner(self, function: F) -> F:
-        made: F = self.cuda.jit(device=True)(function)
-        return made
-
-    inline = lean = lean_call = user = inner
-
-    def entry(self, function: F) -> F:
-        made: F = self.cuda.jit(function)
-        return made

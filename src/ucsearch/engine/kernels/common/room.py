@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ucsearch.engine.arrays import FSet, ISet
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import LANES, Cand, Own, Shape, Window
@@ -20,8 +18,8 @@ Function = Callable[..., Any]
 
 class Room(NamedTuple):
     rows: Function  # (panel) -> states of a node
-    candidates: Function  # (iset, panel) -> Cand
-    forecast: Function  # (iset, panel, use_bound) -> Own
+    candidates: Function  # (heap, iset, panel) -> Cand
+    forecast: Function  # (heap, iset, panel, use_bound) -> Own
     window: Function  # (w, iset, fset, params, panel, use_bound) -> Window
 
 
@@ -29,27 +27,29 @@ def build(rules: Rules, k: Shape, jit: Any) -> Room:
     MEMBERS, N, LATER = k.members, k.n, k.later
     IN_ALL, A_STEP, A_MEMBER, BOTH = k.room
     params_of = rules.params
+    floats, zeros, ints = jit.floats, jit.zeros, jit.ints
 
     @jit.inline
     def rows_of(panel):
         return panel.members.shape[1] if MEMBERS else 1
 
     @jit.inline
-    def candidates(iset, panel):
+    def candidates(heap, iset, panel):
         m, J, rows = panel.actions.shape[1], panel.members.shape[1], rows_of(panel)
         return Cand(
-            np.empty(m, np.int64), np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty((m, rows, N)),
-            np.empty((m, rows if MEMBERS else 1)), np.empty((1, rows)),
-            np.empty((1 if MEMBERS else LANES + 1, max(J, 1))), np.empty(iset[DEPTH] + 1), np.empty((1, rows)),
+            ints(heap, m), floats(heap, m), floats(heap, m), floats(heap, m), floats(heap, m),
+            floats(heap, (m, rows, N)), floats(heap, (m, rows if MEMBERS else 1)), floats(heap, (1, rows)),
+            floats(heap, (1 if MEMBERS else LANES + 1, max(J, 1))), floats(heap, iset[DEPTH] + 1),
+            floats(heap, (1, rows)),
         )  # fmt: skip
 
     @jit.inline
-    def forecast(iset, panel, use_bound):
+    def forecast(heap, iset, panel, use_bound):
         told = max(iset[REACH] - LATER, 1)
         tabled = panel.members.shape[1] if use_bound and not MEMBERS else 1
         wide = (told + 3) // 4 * 4
         table = IN_ALL + A_STEP * told + (A_MEMBER + BOTH * told) * tabled
-        return Own(np.empty(told), np.empty((tabled, told)), np.zeros(tabled * wide + table))
+        return Own(floats(heap, told), floats(heap, (tabled, told)), zeros(heap, tabled * wide + table))
 
     @jit.inline
     def window(w, iset, fset, params, panel, use_bound):

@@ -29,7 +29,7 @@ class Rules(NamedTuple):
     takes the step index, a state `s` is a pair of the task's own and that index."""
 
     params: Function  # (params, w) -> p
-    tables: Function  # (win, panel, own) -> the bound's tables
+    tables: Function  # (win, panel, own) -> the bound's tables, in a tuple
     allowed: Function  # (st, i, rows, a, p) -> bool, of every row
     ended: Function  # (st, i, rows, p) -> whether the last step may lead here
     final: Function  # (st, i, r, p) -> terminal value, 0 without one
@@ -126,11 +126,14 @@ def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> t
 
         @jit.inline
         def toward(st, i, r, at, tables, p):
-            return float(own(load(st, i, r), at - LATER, tables[r] if MEMBERS else tables, p))
+            return float(own(load(st, i, r), at - LATER, tables[0][r] if MEMBERS else tables[0], p))
 
         fill = task.fill if jit.compiles and shape.room != (0, 0, 0, 0) else None
-        filled = None if fill is None else Compiler(task, layout, jit.ours, checks=False).helper(fill.fill)
-        tables = forecast.build(task, rule("prepare"), filled, shape, jit)
+        if jit.on_device and fill is None:
+            tables = _given(jit)
+        else:
+            filled = None if fill is None else Compiler(task, layout, jit.ours, checks=False).helper(fill.fill)
+            tables = forecast.build(task, rule("prepare"), filled, shape, jit)
     else:
 
         @jit.inline
@@ -139,7 +142,7 @@ def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> t
 
         @jit.inner
         def tables(win, panel, own):
-            return 0.0
+            return (0.0,)
 
     made = Rules(
         params, tables, allowed, ended, final, toward, moved, paid, valued, follow, load, store, feasible, step, reward,
@@ -287,6 +290,17 @@ def _yes_or_no(jit: Any) -> Function:
         raise ValueError("neither True nor False")
 
     made: Function = yes
+    return made
+
+
+def _given(jit: Any) -> Function:
+    """Tables that the CPU has made, in the place of scores, which a task with a bound does not read."""
+
+    @jit.inner
+    def tables(win, panel, own):
+        return (panel.q[win.w],)
+
+    made: Function = tables
     return made
 
 

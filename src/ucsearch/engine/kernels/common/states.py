@@ -27,15 +27,16 @@ class Pool(NamedTuple):
 
 
 class States(NamedTuple):
-    room: Function  # (rows) -> pool
-    larger: Function  # (pool, known, need) -> pool, with room for `need` rows
-    slots: Function  # (pool, slots, begin, known, need) -> slots for `need` states, how many are in use
+    room: Function  # (heap, rows) -> pool
+    larger: Function  # (heap, pool, known, need) -> pool, with room for `need` rows
+    slots: Function  # (heap, pool, slots, begin, known, need) -> slots for `need` states, how many are in use
     place: Function  # (pool, slots, size, tag, known) -> index of the state in row `known`, which is entered
     find: Function  # (pool, slots, size, tag, row) -> index of the state in that row, -1 where there is none
 
 
 def build(n: int, jit: Any) -> States:
     """The functions for states of `n` numbers."""
+    floats, ints, places = jit.floats, jit.ints, jit.places
 
     @jit.lean
     def hash_of(bits, i, tag):
@@ -83,17 +84,17 @@ def build(n: int, jit: Any) -> States:
         return np.int64(slots[slot_of(pool, slots, size, tag, row)])
 
     @jit.inner
-    def room(rows):
-        st = np.empty((rows, 1, n))
-        return Pool(st, st.view(np.uint64), np.empty(rows, np.int64))
+    def room(heap, rows):
+        st = floats(heap, (rows, 1, n))
+        return Pool(st, st.view(np.uint64), ints(heap, rows))
 
     @jit.inner
-    def larger(pool, known, need):
+    def larger(heap, pool, known, need):
         """Room for `need` rows."""
         size = pool.tags.shape[0]
         while size < need:
             size *= 2
-        new = room(size)
+        new = room(heap, size)
         for i in range(known):
             for f in range(n):
                 new.st[i, 0, f] = pool.st[i, 0, f]
@@ -101,13 +102,13 @@ def build(n: int, jit: Any) -> States:
         return new
 
     @jit.inner
-    def empty_slots(pool, slots, begin, known, need):
+    def empty_slots(heap, pool, slots, begin, known, need):
         """Slots for `need` states, half of them free, with those from `begin` on entered; how many are in use."""
         size = 64
         while size < 2 * need:
             size *= 2
         if size > slots.shape[0]:
-            slots = np.empty(size, np.int32)
+            slots = places(heap, size)
         for x in range(size):
             slots[x] = -1
         for i in range(begin, known):
