@@ -14,6 +14,7 @@ import httpx
 from tests.service.kit import CONFIG, PLAN, START, Client, Clock, body, item, running
 from tests.service.test_monitor import PLAN_DAY
 from ucsearch.service.errors import CODES
+from ucsearch.service.schemas import BODIES
 
 LIMITED = CONFIG.replace("[[plan]]", "[limits]\nitems = 3\nmembers = 60\nsteps = 4\nseries_length = 20\n[[plan]]", 1)
 SHARED = PLAN.replace("depth = 2", "depth = 2\nevery_action = true") + (
@@ -183,6 +184,10 @@ def test_the_description_names_the_limits_and_nothing_that_is_not_there(tmp_path
             assert schemas["OutcomesBody"]["properties"]["items"]["maxItems"] == 3
             assert schemas["Problem"]["properties"]["code"]["enum"] == sorted(CODES)
             assert description["info"]["x-limits"]["items"] == 3
+            for kind in BODIES:
+                example = schemas[kind.__name__]["example"]
+                assert kind.model_validate_json(json.dumps(example), strict=True)
+                assert wrong(example, schemas[kind.__name__], schemas) == []
             text = json.dumps(description)
             used = set(re.findall(r"#/components/schemas/(\w+)", text))
             assert used == set(schemas)

@@ -176,6 +176,15 @@ def test_odd_heads_are_refused(server: Server, lines: list[str], statuses: set[i
         assert log.count() == seen + 1, "the key was not used by the request that was refused"
 
 
+@pytest.mark.parametrize("target", ["console/plans", "v1/plans", "*", "http://127.0.0.1/v1/plans"])
+def test_a_target_that_is_no_path_leads_nowhere(server: Server, target: str) -> None:
+    head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    with server.connect() as wire:
+        wire.sendall(head.encode())
+        status, content = answer(wire)
+    assert (status, json.loads(content)["code"]) == (404, "not_found")
+
+
 def test_a_client_that_goes_away_finds_its_decision_when_it_asks_again(server: Server) -> None:
     data = json.dumps(body("GONE")).encode()
     with server.connect() as wire:

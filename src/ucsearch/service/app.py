@@ -181,7 +181,7 @@ async def _beat(service: Service) -> None:
 
 def _answer(request: Request, problem: Problem) -> Response:
     """JSON for programs, a page for people."""
-    if f"{request.url.path}/".startswith("/console/"):
+    if f"{request.scope['path']}/".startswith("/console/"):
         return console.problem_page(request, problem)
     return problem_response(request, problem)
 
