@@ -136,7 +136,7 @@ def has_completion(state: Any, depth: int, mean: np.ndarray, params: Any, action
 
 @pytest.mark.parametrize("kind", MYOPIC + SAMPLING)
 def test_feasible_on_windows_with_dead_ends(kind: Any) -> None:
-    """As kernel text; twenty thousand windows by compiled kernels run with the slow tests."""
+    """As Python; twenty thousand windows by compiled kernels run with the slow tests."""
     feasible_with_dead_ends(kind, 200)
 
 

@@ -24,7 +24,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_rough_numbers_give_the_same_bytes_in_kernel_text(name: str) -> None:
+def test_rough_numbers_give_the_same_bytes_in_kernels_as_python(name: str) -> None:
     same(name)
 
 
@@ -52,7 +52,7 @@ def same(name: str) -> None:
 
 
 @pytest.mark.parametrize("members", [16, 17, 64, 65, 131])
-def test_members_sorted_for_a_bound_give_the_same_bytes_in_kernel_text(members: int) -> None:
+def test_members_sorted_for_a_bound_give_the_same_bytes_in_kernels_as_python(members: int) -> None:
     many(members)
 
 

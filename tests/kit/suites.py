@@ -24,7 +24,7 @@ __all__ = ["begun", "changed", "plain_engine", "run_of", "shared_run"]
 
 @contextmanager
 def plain_engine() -> Iterator[None]:
-    """Within, every search is the plain engine's: the same bytes, and a third faster than kernel text without numba."""
+    """Within, every search is the plain engine's: the same bytes, and a third faster than kernels without numba."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(api, "choose_kernel", lambda *args, **named: None)
         patch.setattr(bound, "choose_kernel", lambda *args, **named: None)

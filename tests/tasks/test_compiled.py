@@ -95,7 +95,7 @@ def same_search(name: str, windows: int) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_kernel_text_gives_the_same_bytes(name: str) -> None:
+def test_kernels_as_python_give_the_same_bytes(name: str) -> None:
     same_search(name, 20)
 
 
