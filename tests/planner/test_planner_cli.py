@@ -474,6 +474,7 @@ def test_tasks_and_schema() -> None:
     assert "lead_time_inventory  periodic review of one item" in listed
     described = run("tasks", "lead_time_inventory").stdout
     assert "holding = 1.0" in described
+    assert described.index("\nlead_time = ") < described.index("\norder_days = ")
     assert "currency per unit left at the end of a period" in described
     assert "required: series, on_hand" in described
     assert "expected one of" in run("tasks", "nothing", code=2).stderr

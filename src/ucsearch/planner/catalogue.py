@@ -10,6 +10,7 @@ from ucsearch.planner.decide.states import state_columns
 from ucsearch.planner.settings import field_notes
 from ucsearch.planner.settings.tables import OWN
 from ucsearch.tasks import TASKS
+from ucsearch.tasks.base import fields_of
 
 __all__ = ["describe_task", "list_tasks"]
 
@@ -31,7 +32,7 @@ def describe_task(name: str) -> str:
     notes = field_notes(cls)
     lines = [f"{name}: {info.summary}", f"  decides: {info.action}", f"  forecast: {info.outcome}"]
     lines += ["", "[task]", f'name = "{name}"']
-    for item in dataclasses.fields(cls):
+    for item in fields_of(cls):
         text = _toml(item.default)
         entry = f"{item.name} = {text}" if text else f"# {item.name}"
         lines.append(f"{entry:34}  # {notes.get(item.name, '')}".rstrip(" #"))
