@@ -152,7 +152,7 @@ def _listed(module: str) -> Iterator[tuple[str, Any]]:
 
 
 def _entry(found: Any) -> list[str]:
-    """What it is, its fields, then properties and methods. Meaning and unit of a field stand beside it in the source."""
+    """What it is, its fields, then properties and methods. Meaning and unit of a field are beside it in the source."""
     name = f"{found.__module__}.{found.__name__}"
     rows = _fields(found) if inspect.isclass(found) else []
     if not rows:

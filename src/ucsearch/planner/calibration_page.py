@@ -111,7 +111,8 @@ def _chart(
         {"y": f"{_BOTTOM - part * (_BOTTOM - _TOP):.1f}", "text": f"{part * top:.3g}{unit}"} for part in (0.0, 0.5, 1.0)
     ]
     return {
-        "title": title, "note": note, "bars": bars, "labels": names, "nominal": at, "axis": axis, "across": across, "ticks": ticks,
+        "title": title, "note": note, "bars": bars, "labels": names, "nominal": at, "axis": axis, "across": across,
+        "ticks": ticks,
         "left": _LEFT, "width": f"{_LEFT + 10 + slot * len(labels):.0f}",
     }  # fmt: skip
 
@@ -121,7 +122,8 @@ def _coverage(r: CalibrateResult) -> dict[str, object]:
     values = [(100.0 * v.report.coverage_by_step[at]).tolist() for v in r.variants]
     note = f"Share inside the {100 * LEVEL:g} % interval, by periods ahead."
     steps = [str(h + 1) for h in range(r.horizon)]
-    return _chart("Coverage by horizon", note, steps, values, 100.0, 100.0 * LEVEL, "outcomes inside", " %", "periods ahead")
+    level = 100.0 * LEVEL
+    return _chart("Coverage by horizon", note, steps, values, 100.0, level, "outcomes inside", " %", "periods ahead")
 
 
 def _phases(r: CalibrateResult) -> dict[str, object]:
@@ -129,7 +131,8 @@ def _phases(r: CalibrateResult) -> dict[str, object]:
     by_label = [{p.label: 100.0 * p.coverage for p in v.phases} for v in r.variants]
     note = f"Share inside the {100 * LEVEL:g} % interval; the worst phase of the forecasts as they are comes first."
     values = [[known[label] for label in order] for known in by_label]
-    return _chart("Coverage by phase", note, order, values, 100.0, 100.0 * LEVEL, "outcomes inside", " %", "phase of the season")
+    level, across = 100.0 * LEVEL, "phase of the season"
+    return _chart("Coverage by phase", note, order, values, 100.0, level, "outcomes inside", " %", across)
 
 
 def _pit(r: CalibrateResult) -> dict[str, object]:
@@ -152,4 +155,5 @@ def _crps(r: CalibrateResult) -> dict[str, object]:
     top = max(1e-12, *(max(row) for row in values))
     steps = [str(h + 1) for h in range(r.horizon)]
     note = "Error of the whole distribution; less is better."
-    return _chart("CRPS by horizon", note, steps, values, top, None, "CRPS, relative to mean demand", "", "periods ahead")
+    axis = "CRPS, relative to mean demand"
+    return _chart("CRPS by horizon", note, steps, values, top, None, axis, "", "periods ahead")

@@ -9,10 +9,10 @@ from typing import Any
 
 from ucsearch.allocation.api import Allocation
 from ucsearch.allocation.show import TODAY
+from ucsearch.errors import UCSearchError
 from ucsearch.planner.decide.rows import PLACE, REFUSED
 from ucsearch.planner.files.table import open_table
 from ucsearch.planner.settings import Settings
-from ucsearch.errors import UCSearchError
 from ucsearch.records.files import whole_file
 from ucsearch.report.charts import spark
 from ucsearch.report.page import render_page
@@ -41,7 +41,8 @@ _PAGE = """{% extends "base" %}{% from "parts" import tiles, tag, filter, num wi
 {{ tiles(summary) }}
 <p class="note">{% for name, text in meanings %}<strong>{{ name }}</strong>: {{ text }}.
 {% endfor %}Money is in {{ money }}, quantities in {{ units }}.</p>
-{% if has.before %}<p class="note">Last run: what {{ out }} held before this run. The figure beside it is the difference.</p>
+{% if has.before %}<p class="note">Last run: what {{ out }} held before this run. The figure beside it is the
+difference.</p>
 {% endif %}
 {% if unshared %}<p><strong>{{ unshared }}</strong></p>{% endif %}
 {% if limits %}
@@ -96,7 +97,8 @@ a person first; all are in {{ out }}.</p>{% endif %}
 {%- elif r.reason != "none" %}{{ r.reason|replace("_", " ") }}{% else %}passed the gate
 {%- if r.regret_bound %}, may lose at most {{ r.regret_bound|figure }}{% endif %}{% endif %}</summary>
 <p>{{ r.sentence }}</p>
-{% if r.next_orders %}<p>Planned next: {{ r.next_orders }}.</p>{% endif %}<p class="note">certificate <code>{{ r.certificate[:16] }}</code></p></details></td></tr>
+{% if r.next_orders %}<p>Planned next: {{ r.next_orders }}.</p>{% endif %}
+<p class="note">certificate <code>{{ r.certificate[:16] }}</code></p></details></td></tr>
 {% endfor %}
 </tbody></table></div>
 <h2>Look further</h2>
