@@ -235,6 +235,7 @@ def decide(
                 found, _input(found, "forecasts"), _input(found, "states"), _named(found, "decisions"), log,
                 archive=archive, keep=archive, sales=sales, html=page, strict=strict, fresh=fresh, now=moment,
                 clock=lambda: datetime.now(UTC), progress=progress,
+                tell=lambda line: typer.echo(line, err=True),
             )  # fmt: skip
         except StrictError as error:
             print_problems(error.problems, path=problems)

@@ -240,6 +240,13 @@ class OnSeries(ABC):
         """Params, and actions (W, m) of every window, that fit the forecast; None: the task's own actions."""
         return params, None
 
+    def most_transitions(
+        self, states: Sequence[Any], trace: Trace, params: Any, actions: Floats | None, policy: Policy, sizes: Any
+    ) -> Floats | None:
+        """(W,) roughly how many transitions (state, action, outcome) closed loop could have at most, by window; None
+        where nobody knows, or where they always fit."""
+        return None
+
     def planned_trace(self, trace: Trace, params: Any, policy: Policy, sizes: Any) -> Trace:
         """The forecast as it is planned on."""
         return trace

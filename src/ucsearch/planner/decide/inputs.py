@@ -28,6 +28,7 @@ from ucsearch.forecast.recalibrate import (
     recalibrate_trace,
 )
 from ucsearch.planner.decide.dates import Age, date_problems, time_problem
+from ucsearch.planner.decide.room import Room
 from ucsearch.planner.decide.states import Case, StateFile
 from ucsearch.planner.files.archive import read_corrections
 from ucsearch.planner.files.series_file import SeriesFile, Values, make_trace
@@ -73,6 +74,7 @@ class Work:
         more: Sequence[Problem] = (),
     ) -> None:  # fmt: skip
         self.settings, self.forecasts, self.states = settings, forecasts, states
+        self.room: Room | None = None  # who says beforehand whether closed loop fits
         self.standing, self.age = standing, age
         how = settings.recalibration
         if how.active and archive is None and not begins:

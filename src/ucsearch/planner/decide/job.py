@@ -34,6 +34,7 @@ from ucsearch.planner.decide.inputs import (
 )
 from ucsearch.planner.decide.page import DecidePage, last_run
 from ucsearch.planner.decide.resume import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
+from ucsearch.planner.decide.room import Room
 from ucsearch.planner.decide.rows import PLACE, REFUSED, Rows, column_kinds, shown_columns
 from ucsearch.planner.decide.segments import Segment, is_segmented, resolve_reach
 from ucsearch.planner.decide.shared import Portions, Sharing, limit_files
@@ -125,13 +126,15 @@ def run_decide(
     now: datetime | None = None,
     clock: Callable[[], datetime] | None = None,
     progress: Progress | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> DecideReport:
     """Decide every series of both files. `archive` holds past forecasts and outcomes, for recalibration; `keep` is
     where it is written with today's forecasts and the outcomes in `sales` (it may be the archive itself). `now` is what
     forecasts' ages are measured against (and recorded), `clock` dates the log's entries; where one of them is given,
     forecasts that begin more than `forecast.max_age` periods before (2 where it is left out) are refused. `html` is a
     page of all decisions. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off. Limits of
-    [shared] are kept among the decisions in the same run; `DecideReport.allocation` says how."""
+    [shared] are kept among the decisions in the same run; `DecideReport.allocation` says how. `tell` is called before
+    series are decided whose states in closed loop take long or do not fit, with what would fit."""
     out, log = Path(out), Path(log)
     inputs = {
         "the settings": settings.file or None, "the forecasts": forecasts, "the states": states, "the archive": archive,
@@ -161,6 +164,8 @@ def run_decide(
         settings, dated, stood, Age.at(moment, settings), archive, begins=keep is not None,
         more=() if portions is None else portions.problems,
     )  # fmt: skip
+    if tell is not None:
+        plan.room = Room(settings, tell, len(plan.series))
     if strict and (found := plan.all_problems()):
         raise StrictError(found)
     files = [forecasts, states, *([] if archive is None else [archive]), *limit_files(settings)]
@@ -260,6 +265,8 @@ def _decide_group(plan: Work, settings: Settings, group: Group, now: datetime | 
     if fixes:
         trace = recalibrated_trace(raw, fixes, settings.recalibration)
     changed = trace is not raw
+    if plan.room is not None:
+        plan.room.look([v.series for v in values], cases, trace, plan.engines[kind.number])
     states, params, actions = panel_inputs(cases, trace, settings)
     trace = kind.config.planned_trace(trace, params, settings.policy, settings.actions)
     known = plan.standing

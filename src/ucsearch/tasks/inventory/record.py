@@ -41,6 +41,7 @@ from ucsearch.tasks.inventory.foresight import foreseen
 from ucsearch.tasks.inventory.lead_times import draws
 from ucsearch.tasks.inventory.notes import advice_on, notes_of
 from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
+from ucsearch.tasks.inventory.reach import most_transitions, offered_tables
 from ucsearch.tasks.inventory.refit import OrdersRefit
 from ucsearch.tasks.inventory.sizes import (
     Lattice,
@@ -523,6 +524,20 @@ class LeadTimeInventory(Switches):
     def offered(self, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
         """Sizes that fit each item, in whole packs, as [actions] of the settings say."""
         return offered_sizes(self, trace, params, sizes)
+
+    def most_transitions(
+        self, states: Sequence[Any], trace: Trace, params: Any, actions: Floats | None, policy: Policy, sizes: Any
+    ) -> Floats | None:
+        """By how many values each part of a state can have, of inventories with a switch on."""
+        if not self.is_general or self.orders == "level":
+            return None
+        unit = self.lots(trace, params, max(sizes.lots, 1), sizes.round_to, fitted=sizes.lots > 0).unit
+        tables = offered_tables(self, len(states), actions)
+        rooms = np.broadcast_to(np.asarray(params.capacity, np.float64), (len(states),)).tolist()
+        return np.array([
+            most_transitions(self, state, table, step, room, policy.depth, 2 * sizes.points)
+            for state, table, step, room in zip(states, tables, unit.tolist(), rooms, strict=True)
+        ])  # fmt: skip
 
     @property
     def drawn(self) -> tuple[str, ...]:  # type: ignore[override]
