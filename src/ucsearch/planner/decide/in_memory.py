@@ -81,7 +81,7 @@ class Known:
     def kinds(self) -> Kinds:
         """For one call: parameters that differ from series to series must not be kept for ever."""
         if len(self._kinds) > _KEPT:
-            self._kinds = Kinds(self.settings)
+            self._kinds = self._kinds.renewed()
         return self._kinds
 
     def shape(self, columns: tuple[str, ...], values: int) -> _Shape | None:

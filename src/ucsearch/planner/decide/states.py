@@ -158,6 +158,12 @@ class Kinds:
         path = self.settings.path("targets")
         return read_penalties(path, self.settings) if path is not None and path.exists() else {}
 
+    def renewed(self) -> Kinds:
+        """Without the tasks that were made; penalties stay as they were read."""
+        made = Kinds(self.settings, tuned=self.tuned)
+        made.penalties = self.penalties
+        return made
+
     def with_penalty(self, series: str, changes: dict[str, Any]) -> dict[str, Any]:
         """The changes with the penalty that reaches the series' target, where it has one."""
         config = self.config(changes)

@@ -50,6 +50,7 @@ class Plan:
     settings: Settings  # one thread, the compiled engine unless the file says otherwise
     watching: Watching | None
     text: str = ""  # of the settings file, as it was read
+    targets: str = ""  # of the file of targets, likewise
     kernels: Kernels = dataclasses.field(default_factory=Kernels, compare=False)
 
     @cached_property
@@ -70,8 +71,10 @@ class Plan:
         return known.get(self.settings.period, 2678400.0 if self.settings.period == "month" else math.nan)
 
     def is_changed(self, folder: Path) -> bool:
-        """Whether the settings file is another one by now: what is followed is what was read at the start."""
-        return _text(folder / self.table.settings) != self.text
+        """Whether the settings, or their file of targets, are others by now: what is followed is what was read at the
+        start."""
+        now = _text(folder / self.table.settings), _text(self.settings.path("targets"))
+        return now != (self.text, self.targets)
 
     def under(self, now: datetime) -> Under:
         return Under(self.name, (now + timedelta(seconds=self.table.valid_for_s)).isoformat())
@@ -117,6 +120,9 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
         lines.append(f"plan {table.name!r}: forecast.recalibrate needs an archive, which the service does not keep")
     if any(one.looks_ahead for one in settings.shared.values()):
         lines.append(f"plan {table.name!r}: [shared] with steps, or a limit for each step: a service shares today's")
+    targets = settings.path("targets")
+    if getattr(settings.task, "target", None) is not None and (targets is None or not targets.is_file()):
+        lines.append(f"plan {table.name!r}: {targets}: saw no file, expected what reaches the target: `ucsearch tune`")
     if lines:
         raise ConfigError(lines)
     if table.task is not None:
@@ -140,12 +146,18 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
         top = math.nextafter(watching.limit, 0.0)
         gate = dataclasses.replace(gate, max_drift=top if limit is None else min(top, limit), max_overdue=overdue)
     run = dataclasses.replace(settings.run, engine=settings.run.simulator, threads=1, chunk=100_000)
-    return Plan(table.name, table, dataclasses.replace(settings, gate=gate, run=run), watching, text)
-
-
-def _text(path: Path) -> str:
+    settings = dataclasses.replace(settings, gate=gate, run=run)
+    made = Plan(table.name, table, settings, watching, text, _text(targets))
     try:
-        return path.read_text(encoding="utf-8")
+        made.known.kinds().penalties  # noqa: B018 - read once, now: what is followed is what was there at the start
+    except UCSearchError as error:
+        raise ConfigError([f"plan {table.name!r}: {error}"]) from error
+    return made
+
+
+def _text(path: Path | None) -> str:
+    try:
+        return "" if path is None else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
 
