@@ -33,6 +33,7 @@ VARIES = (  # with the clock or by chance: ids, heads, tokens, times; only their
     re.compile(r"\b[0-9a-f]{12}(?:[0-9a-f]{52})?\b"),
     re.compile(r"\bucs_[\w-]{20,}"),
     re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(?:\+00:00|Z)"),
+    re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC\b"),
 )
 PROGRESS = re.compile(r"^\w+: \d+ of \d+\n", re.M)  # told where something takes its time, so on slow machines alone
 WIDE = "120"  # columns of the terminal

@@ -244,6 +244,16 @@ def made_up(costs: dict[str, list[float]]) -> BacktestResult:
     return BacktestResult(names, {n: track(v) for n, v in costs.items()}, 1.0, (), make_settings(), {})
 
 
+def test_a_headline_without_a_clear_difference_says_earns_where_things_are_sold() -> None:
+    settings, noise = make_settings(), [0.3 * ((7 * i) % 5 - 2) for i in range(30)]
+    earned = {"policy": [10.0 + x for x in noise], "base-stock": [10.0 + noise[-i] for i in range(30)]}
+    income = settings.task.words().income
+    tracks = {n: Track(np.array(v)[:, None], {income: np.array(v)[:, None]}) for n, v in earned.items()}
+    result = BacktestResult(tuple(f"s{i}" for i in range(30)), tracks, 1.0, (), settings, {})
+    assert result.headline().startswith("no clear difference from a simple rule: the policy earns +0.0 % more than the")
+    assert "costs" not in result.headline()
+
+
 def test_the_headline_is_about_the_best_rule_with_its_interval() -> None:
     noise = [0.3 * ((7 * i) % 5 - 2) for i in range(30)]
     own = [10.0 + x for x in noise]

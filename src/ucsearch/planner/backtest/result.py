@@ -225,7 +225,9 @@ class BacktestResult:
             return f"a simple rule is cheaper: the policy costs {amount} or {change} more than {rival}; {interval}"
         if against.ends.side < 0:
             return f"a simple rule earns more: the policy earns {amount} less than {rival}; {interval}"
-        if self.in_shares:
+        if self.in_shares and self.earns:
+            told = f"the policy earns {100.0 * against.share:+.1f} % more than {rival}"
+        elif self.in_shares:
             told = f"the policy saves {100.0 * against.share:+.1f} % of what {rival} costs"
         else:
             told = f"the policy is better by {against.money.mean:+,.2f} {self.money} per {self.unit} than {rival}"
