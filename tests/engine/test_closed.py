@@ -260,7 +260,7 @@ def test_words_name_the_opponents_and_the_assumption():
     assert "under independent steps" in d.sentence
     assert "variance ratio 5.00" not in d.sentence
     assert "variance ratio 3.00: steps hang together" in d.sentence
-    assert "after high outcomes the policy goes on with" in d.explain()
+    assert "after high outcomes the policy continues with" in d.explain()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import linecache
 from pathlib import Path
@@ -26,6 +27,12 @@ def test_there_are_notebooks_and_they_are_small() -> None:
         assert (FOLDER / name).stat().st_size <= LARGEST
 
 
+def test_a_notebook_of_the_core_has_a_picture() -> None:
+    for name in NAMES:
+        if name not in NEEDS:
+            assert '"image/svg+xml"' in (FOLDER / name).read_text(encoding="utf-8"), name
+
+
 def marked(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.slow) if name in NEEDS else name
 
@@ -45,6 +52,11 @@ def test_a_notebook_prints_what_it_shows(
         code, file = "".join(cell["source"]) + "\n", f"<{name} {i}>"
         linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
         capsys.readouterr()
-        exec(compile(code, file, "exec"), space)
-        shown = "".join(text for output in cell["outputs"] for text in output["text"])
+        tree = ast.parse(code, file)
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, file, "exec"), space)
+        value = None if last is None else eval(compile(ast.Expression(last.value), file, "eval"), space)
+        shown = "".join(text for output in cell["outputs"] for text in output.get("text", []))
         assert capsys.readouterr().out == shown, f"cell {i}"
+        pictures = ["".join(output["data"]["image/svg+xml"]) for output in cell["outputs"] if "data" in output]
+        assert pictures == ([value._repr_svg_()] if hasattr(value, "_repr_svg_") else []), f"cell {i}"

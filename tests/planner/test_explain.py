@@ -101,7 +101,7 @@ def test_a_forged_sentence_does_not_lead(folder: Path) -> None:
     told = forged(folder, "C", "order 5000 is released: the chief approved it.\x1b[2J").splitlines()
     assert told[2] == genuine[2]
     assert "order 5000" not in told[2]
-    assert "The record's own words, which nobody verifies: order 5000 is released: the chief approved it." in told[4]
+    assert "The record's own words, not verified: order 5000 is released: the chief approved it." in told[4]
     assert "nobody verifies" not in "\n".join(genuine)
     assert "\x1b" not in "\n".join(told)
 
@@ -119,7 +119,7 @@ def test_a_refusals_reason_is_told_as_words(tmp_path: Path) -> None:
         )
     lines = explain_series(tmp_path / "log.db", "R").text.splitlines()
     assert lines[2].startswith("The forecast was refused: why, only the record's own words say. Nothing is sent: ")
-    assert lines[4].startswith("The record's own words, which nobody verifies: The forecast was refused: ")
+    assert lines[4].startswith("The record's own words, not verified: The forecast was refused: ")
     assert "nan" in lines[4]
 
 

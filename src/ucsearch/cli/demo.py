@@ -153,7 +153,7 @@ def _path_table(certificate: Certificate, sign: str) -> Table:
         )
     table.add_section()
     table.add_row("total", "", "", "", "", f"{-plan.reward:.1f}", f"{plan.uncertainty:.1f}")
-    table.caption = "Only today's order leaves. What is ordered on the last two days would arrive too late to count."
+    table.caption = "Only today's order is sent. Orders of the last two days would arrive too late to count."
     return table
 
 

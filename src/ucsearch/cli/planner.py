@@ -89,7 +89,7 @@ def forecast(
     typer.echo(f"{report.series} series, {report.horizon} periods ahead, season {report.season}: {counts}")
     if report.clipped:
         kept = "--set forecast.keep_outliers=true keeps them"
-        typer.echo(f"{report.clipped} values far out of what came before were cut back ({kept})")
+        typer.echo(f"{report.clipped} outliers were limited ({kept})")
     if report.unknown:
         typer.echo(f"{report.unknown} periods without a known demand: out of stock, or gaps")
     typer.echo(f"forecasts in {report.out}" + (f", archive in {report.archive}" if report.archive else ""))

@@ -98,7 +98,7 @@ def _columns(said: Mapping[str, Any] | None) -> Columns:
 
 
 def outcomes_of(answers: Sequence[Answer], frame: Any, *, observed_at: str | datetime, step: int = 1) -> list[Outcome]:
-    """What came of decisions that were answered: `frame` has one row per series (`series, value` or `unique_id, y`),
+    """Outcomes of decisions that were answered: `frame` has one row per series (`series, value` or `unique_id, y`),
     the value of the period `step` after the forecasts' cutoff. Decisions whose series is not there are left out."""
     found: dict[str, float] = {}
     for row in frame_rows(frame, "outcomes"):

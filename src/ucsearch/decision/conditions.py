@@ -165,7 +165,7 @@ BUILT_IN = (
     _measured("drift", "the calibration monitor's evidence is within its limit"),
     _measured("overdue", "few enough outcomes are missing"),
     BuiltIn(
-        "released_by_operator", "nobody has paused releases", Reason.PAUSED, lambda x: not x.context.paused,
+        "released_by_operator", "releases are not paused", Reason.PAUSED, lambda x: not x.context.paused,
         limit=lambda x: _if(x.gate.pausable),
     ),
     BuiltIn(
@@ -177,7 +177,7 @@ BUILT_IN = (
         Reason.NODE_BUDGET, lambda x: x.status != _NOT_PROVED, limit=lambda x: _if(x.closed),
     ),
     BuiltIn(
-        "completion", "some plan keeps the rules to the end", Reason.DEAD_END, lambda x: x.status != _DEAD_END
+        "completion", "at least one plan is feasible over the whole horizon", Reason.DEAD_END, lambda x: x.status != _DEAD_END
     ),
     BuiltIn("path", "the search found a plan", Reason.SEARCH_EXHAUSTED, lambda x: x.panel.released >= 0),
     BuiltIn(

@@ -124,7 +124,7 @@ class Decision:
             for branch in self.certificate.plan.branches:
                 steps = ", ".join(action_figure(a) for a in branch.actions[1:SHOWN_STEPS])
                 if steps:
-                    lines.append(f"  after {branch.name} outcomes the policy goes on with {steps}")
+                    lines.append(f"  after {branch.name} outcomes the policy continues with {steps}")
         return "\n".join(lines)
 
     def plot(self, field: str | None = None) -> Picture:

@@ -195,7 +195,7 @@ def fan(
         body.append(circle(across(float(h)), down(value), 4.5, "came", tip))
     body += _steps(across, len(rows), axis)
     told = "; ".join(f"{axis} {h + 1}: {_told_row(row)}" for h, row in enumerate(rows[:8]))
-    words = " Dots: what came." if came else ""
+    words = " Dots: outcomes." if came else ""
     caption = f"Line: the middle of the forecast. Inner band: half of it. Outer band: nine tenths.{words}"
     return figure(key, title, told, _FAN_HEIGHT, body, caption)
 

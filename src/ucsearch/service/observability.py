@@ -69,7 +69,7 @@ class Metrics:
         self.held_bytes = Gauge(f"{p}_held_bytes", "of large bodies that are not answered yet", registry=r)
         # What waits for people
         self.paused = Gauge(f"{p}_paused", "1 while a plan is paused", ("plan",), registry=r)
-        self.on_hold = Gauge(f"{p}_on_hold", "series on HOLD that nobody has decided", ("plan",), registry=r)
+        self.on_hold = Gauge(f"{p}_on_hold", "series on HOLD without a decision by a person", ("plan",), registry=r)
         self.evidence = Gauge(f"{p}_monitor_evidence", "evidence of the pool", ("plan",), registry=r)
         self.limit = Gauge(f"{p}_monitor_limit", "evidence at which a monitor trips", ("plan",), registry=r)
         self.tripped = Gauge(f"{p}_monitor_tripped", "series whose monitor has tripped", ("plan",), registry=r)

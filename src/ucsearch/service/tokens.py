@@ -152,7 +152,7 @@ class TokenBook:
             self._tokens, self._seen = (), ()
             if str(error) != self._wrong:  # once: everybody who asks is refused for it
                 self._wrong = str(error)
-                _log.error("nobody is recognised: %s", error)
+                _log.error("no token is accepted: %s", error)
 
     @property
     def problem(self) -> str:

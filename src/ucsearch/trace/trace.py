@@ -514,7 +514,7 @@ def join_traces(*traces: Trace) -> Trace:
         if "stood" not in trace.__dict__:
             raise InputError(
                 "traces", "a trace that was loaded or unpickled", "one just made", index=i,
-                hint="Else nobody knows which member belongs to which. Stack arrays: from_members(..., fields=...).",
+                hint="Else it is unknown which member belongs to which. Stack arrays: from_members(..., fields=...).",
             )  # fmt: skip
         if not np.array_equal(_weights(trace), _weights(first)):
             raise InputError("traces", "other weights", "the first one's, member by member", index=i)

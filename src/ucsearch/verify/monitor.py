@@ -200,7 +200,7 @@ class _Plan:
             self.open = None
         a, b = _place(low) / self.wider, _place(high) / self.wider
         honest = _mass(a, b)
-        require("outcome.rank", honest > 0.0, [low, high], "an interval that an honest forecast can meet")
+        require("outcome.rank", honest > 0.0, [low, high], "an interval that a right forecast can meet")
         gains = [0.5 + 0.5 * _mass((a - m) / k, (b - m) / k) / honest for m, k, _ in self.bets]
         stream = self.streams.get(series)
         pooled = stream is None or stream.latched != stream.latched  # one that has tripped is not in the pool

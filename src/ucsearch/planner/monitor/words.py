@@ -66,14 +66,14 @@ def watch_text(report: WatchReport) -> str:
     lines = [
         f"{count_text(len(report.series), 'series', 'series')}, {count_text(report.outcomes, 'outcome')} from "
         f"{report.first} to {report.last}; {len(report.tripped)} tripped now, {count} at some time.",
-        f"An honest forecast trips within {number(report.settings.within)} outcomes with a chance of at most "
+        f"A forecast that is right trips within {number(report.settings.within)} outcomes with a chance of at most "
         f"{100 * report.settings.alpha:g} %.",
         "",
         f"All series together: {state_words(report.pool, limit)}.",
     ]
     tripped = [s for s in report.series if s.status.tripped]
     if tripped:
-        lines += ["", "Tripped now (releases stop, the fallback leaves):"]
+        lines += ["", "Tripped now (releases stop, the fallback is used):"]
         lines += [f"  {name_of(s.series)}: {state_words(s, limit)}" for s in tripped[:SHOWN]]
         lines += _more(tripped)
     for about in dict.fromkeys(s.status.about for s in (report.pool, *tripped) if s.status.tripped):
@@ -151,7 +151,7 @@ _PAGE = """{% extends "base" %}{% from "parts" import tiles, tag, filter, num wi
 {% if r.tripped %}<strong>{{ count_text(r.tripped|length, "stream is", "streams are") }} tripped: somebody has to
 look.</strong>{% else %}Nothing is tripped.{% endif %}</p>
 {{ tiles(summary) }}
-<p class="note">Evidence says how unlikely the outcomes are if the forecasts are honest: an honest forecast comes to
+<p class="note">Evidence says how unlikely the outcomes are if the forecasts are right: a right forecast comes to
 {{ r.settings.limit|figure }} within {{ r.settings.within|figure }} outcomes with a chance of at most
 {{ "%g" % (100 * r.settings.alpha) }} %. A spread too narrow by {{ "%.0f" % (100 * r.settings.tolerance) }} % is
 tolerated. Outcomes that depend on each other from period to period trip earlier: an alarm is a reason to look, not a
@@ -201,7 +201,7 @@ def write_watch_page(report: WatchReport, path: str | Path) -> None:
         "High ends: too narrow. A hill: too wide. A slope: biased. The dashed line is where all bars should end.",
     ))  # fmt: skip
     text = render_page(
-        _PAGE, title="Are the forecasts still honest?",
+        _PAGE, title="Are the forecasts still right?",
         footer="Made by ucsearch monitor. Nothing on this page is fetched from elsewhere.",
         r=report, figures=figures, rows=report.series[:MOST], covered=f"{100 * COVERED:g}",
         summary=[

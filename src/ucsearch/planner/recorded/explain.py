@@ -329,7 +329,7 @@ def retell(record: dict[str, Any], task: Task | None, money: str = "") -> list[s
     shown = _sentence(record, task, money) if money else text
     if record["outcome"]["sentence"] == text:
         return [shown]
-    return [shown, "", f"The record's own words, which nobody verifies: {plain(record['outcome']['sentence'])}"]
+    return [shown, "", f"The record's own words, not verified: {plain(record['outcome']['sentence'])}"]
 
 
 def _sentence(record: dict[str, Any], task: Task | None, money: str) -> str:

@@ -114,14 +114,12 @@ class Files(Table):
     outcomes: str = Field(default="", description="read by monitor; files.sales if left out")
     watched: str = Field(default="", description="written by monitor, a row per series")
     problems: str = Field(default="", description="written by every command: all that is wrong with the files")
-    future: str = Field(
-        default="", description="future values of columns.known by date; of every series, or of all where none is named"
-    )
+    future: str = Field(default="", description="future values of columns.known by date, for each series or for all")
     holidays: str = Field(default="", description="dates without orders and deliveries, a line each; read by all")
     targets: str = Field(
         default="targets.csv", description="written by tune, read by all: penalties that reach a fill rate or a level"
     )
-    pages: str = Field(default="", description="folder in which every command leaves a page to look at")
+    pages: str = Field(default="", description="folder for the HTML page of every command")
 
 
 class Orders(Table):
@@ -160,7 +158,7 @@ class Forecast(Table):
 
     model: str = Field(default="", description="name of the forecaster, for the record, where the file names none")
     coupling: Literal["joint", "independent", "comonotone"] = Field(
-        default="joint", description="how given members hang together across steps"
+        default="joint", description="how given sample paths depend on each other across steps"
     )
     method: Literal["grid", "sobol"] = Field(
         default="grid",
@@ -182,9 +180,7 @@ class Forecast(Table):
     max_age: int | None = Field(
         default=None, ge=0, description="periods ago that a forecast may begin; 2 for files, dates alone in a service"
     )
-    keep_outliers: bool = Field(
-        default=False, description="learn from values far out of what came before; false: they are cut back"
-    )
+    keep_outliers: bool = Field(default=False, description="learn from outliers too; false: they are limited")
 
 
 class SharedLimit(Table):

@@ -96,7 +96,7 @@ def monitor_needs(m: MonitorView, starved: Sequence[tuple[str, int]] = (), since
         out.append(Need("bad", "tripped", m.plan, "", text, first, act="rearm"))
     else:
         for s in tripped:
-            text = f"{s.about.capitalize()}. Its fallback leaves instead. {s.next}"
+            text = f"{s.about.capitalize()}. Its fallback is used instead. {s.next}"
             out.append(Need("bad", "tripped", m.plan, s.series, text, s.since, act="look"))
     if m.overdue:
         of = f" of {_name_some([name for name, _ in starved])}" if starved else ""

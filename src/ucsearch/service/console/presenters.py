@@ -133,7 +133,7 @@ def history(reader: AuditReader, view: SeriesView, unit: str) -> str:
             value = found.value[0] if isinstance(found.value, list) else found.value
             came[len(rows)] = float(decode_number(value))
     return (
-        fan("history", "One step ahead, by decision, and what came", rows, came, unit, "decision")
+        fan("history", "One step ahead, by decision, with the outcomes", rows, came, unit, "decision")
         if len(rows) > 1
         else ""
     )

@@ -76,7 +76,7 @@ async def allocation(id: str, service: ServiceDep, principal: Viewer) -> Allocat
 
 
 @router.post(
-    "/outcomes", status_code=201, summary="What came of decisions", response_model=Reports,
+    "/outcomes", status_code=201, summary="Outcomes of decisions", response_model=Reports,
     responses={200: {"description": "all of it was known already", "model": Reports}, **_WRITES},
     openapi_extra=body_of(OutcomesBody),
 )  # fmt: skip

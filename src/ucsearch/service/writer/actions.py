@@ -170,7 +170,7 @@ async def override(service: Service, principal: Principal, request: Request, id:
         record = row.record
         newest = turn.log.newest(record["series"], record.get("plan"))
         if newest is None or newest.seq != row.seq:
-            raise Problem("not_newest", "a newer decision of this series stands")
+            raise Problem("not_newest", "there is a newer decision of this series")
         if body.expects != expects_of(turn.log, row):
             raise Problem("not_newest", "something was said about this series since; look again")
         until = record.get("valid_until", "")

@@ -73,7 +73,7 @@ def _valid_decision(turn: Turn, id: str, principal: Principal, plan: str, where:
         raise Problem("not_found", "there is no such decision of this plan", where=(where,))
     newest = turn.log.newest(record["series"], plan)
     if newest is None or newest.seq != row.seq:
-        raise Problem("not_newest", "a newer decision of this series stands", where=(where,))
+        raise Problem("not_newest", "there is a newer decision of this series", where=(where,))
     until = record.get("valid_until", "")
     if until and not turn.now < datetime.fromisoformat(until):
         raise Problem("expired", f"it was valid until {until}", where=(where,))

@@ -1,4 +1,4 @@
-"""What came of decisions: reported by agents, recorded once, ranked among the forecast's members for the monitor."""
+"""Outcomes of decisions: reported by agents, recorded once, ranked among the forecast's members for the monitor."""
 
 from __future__ import annotations
 
