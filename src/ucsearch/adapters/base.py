@@ -37,8 +37,8 @@ Blocks = Floats | Sequence[Floats]  # (W, ., .), or one (., .) per window where 
 Method = Literal["sobol", "sampled"]
 
 _COUPLING_HINT = (
-    "Quantiles and intervals do not say how steps depend on each other: coupling='comonotone' keeps one quantile at every "
-    "step, coupling='independent' (with rng=np.random.default_rng(seed)) draws every step by itself."
+    "Quantiles and intervals do not say how steps depend on each other: coupling='comonotone' keeps one quantile at "
+    "every step, coupling='independent' (with rng=np.random.default_rng(seed)) draws every step by itself."
 )
 _GRID_POINTS, _DRAWN_POINTS = 9, 64  # draws need more members than a grid for the same accuracy
 

@@ -177,7 +177,8 @@ BUILT_IN = (
         Reason.NODE_BUDGET, lambda x: x.status != _NOT_PROVED, limit=lambda x: _if(x.closed),
     ),
     BuiltIn(
-        "completion", "at least one plan is feasible over the whole horizon", Reason.DEAD_END, lambda x: x.status != _DEAD_END
+        "completion", "at least one plan is feasible over the whole horizon", Reason.DEAD_END,
+        lambda x: x.status != _DEAD_END,
     ),
     BuiltIn("path", "the search found a plan", Reason.SEARCH_EXHAUSTED, lambda x: x.panel.released >= 0),
     BuiltIn(
