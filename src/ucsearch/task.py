@@ -187,7 +187,8 @@ class _MadeLabels(tuple[str, ...]):
 
 @dataclass(frozen=True, eq=False)
 class Task(Generic[State, Params]):
-    """A decision problem under hard rules. Refused at construction if it cannot be what it says."""
+    """A decision problem: state, actions, constraints, dynamics, reward, fallback. Raises `TaskError` where it is
+    inconsistent."""
 
     name: str  # goes into records
     state: type[Any]  # NamedTuple of floats or fixed-length tuples of floats

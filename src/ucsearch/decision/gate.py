@@ -95,7 +95,7 @@ class Gate:
     max_eps_c: float | None = None  # the measured calibration error is at most this
     max_undercoverage: float | None = None  # measured intervals miss at most this much more than they say
     max_drift: float | None = None  # a monitor's evidence that forecasts drift is at most this
-    max_overdue: float | None = None  # outcomes that are missing are at most this: a starved monitor is not a good one
+    max_overdue: float | None = None  # maximum number of overdue outcome reports
     pausable: bool = False  # no person has paused releases (`decide_panel(paused=...)`)
     node_budget: int | None = None  # expansions, simulations and proof nodes together stay within it
     time_budget_s: float | None = None  # search and proof took no longer, by the clock of `uc.Run(clock=...)`
