@@ -119,3 +119,11 @@ def test_what_does_not_fit_is_told_before_it_begins_with_what_would(job):
     assert told.index("does not fit") < told.index("FALLBACK")
     (job / "ucsearch.toml").write_text(small.replace("700", "1000000"))
     assert "does not fit" not in run("decide", "--now", day(0)).output
+
+
+def test_an_order_says_at_which_price_it_is(job):
+    (job / "ucsearch.toml").write_text(TOML.replace("{ 8 = 0.9 }", "{ 4 = 0.9, 99 = 0.1 }"))
+    run("decide", "--now", day(0))
+    row = next(r for r in read_csv(job / "decisions.csv") if r["series"] == "A")
+    assert "the price from 4 on holds: 0.9 a unit" in row["note"]
+    assert "draw" not in run("explain", "A").output

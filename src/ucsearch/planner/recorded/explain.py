@@ -254,6 +254,9 @@ def _forecast_line(members: Floats, meta: dict[str, Any], units: str, task: Task
     names: Sequence[str] = [f"field {k + 1}" for k in range(members.shape[2])]
     if task is not None and task.outcome is not None:
         names = task.outcome._fields
+        drawn = config_of(task).drawn  # nobody forecast these
+        members = members[..., [k for k, name in enumerate(names) if name not in drawn]]
+        names, several = [name for name in names if name not in drawn], members.shape[2] > 1
     parts = []
     for name, values in zip(names, members[:, 0].T, strict=True):
         low, high = np.quantile(values, [0.05, 0.95])

@@ -425,7 +425,8 @@ class LeadTimeInventory(Switches):
 
     def notes(self, sent: Sent, units: str) -> list[str]:
         """Whether the order is another number than the action, the largest offered, longer than the plan, or coarse."""
-        return notes_of(sent, self.purchases(sent.state, sent.action, sent.params), self.task().terminal, units)
+        bought = self.purchases(sent.state, sent.action, sent.params)
+        return notes_of(sent, bought, self.task().terminal, units) + self.price_notes(bought)
 
     def advice(self, policy: Policy) -> dict[str, str]:
         return advice_on(policy)

@@ -159,6 +159,18 @@ class Switches(OnSeries):
         """Currency for a unit of the largest order: what a unit that is left need not cost again."""
         return min([float(getattr(self, "unit_cost", 0.0)), *(cost for _, cost in self.breaks)])
 
+    def price_notes(self, bought: Sequence[Purchase]) -> list[str]:
+        """At which of its prices an order is."""
+        notes = []
+        for one, breaks in zip(bought, (self.breaks, tuple(self.expedited_price_breaks)), strict=False):
+            reached = [(size, cost) for size, cost in breaks if one.units * rules.WIDER >= size]
+            if reached:
+                size, cost = reached[-1]
+                past = " for the units past it" if self.discount == "incremental" else " a unit"
+                who = f" from {one.supplier}" if one.supplier else ""
+                notes.append(f"the price from {figure(size)} on holds{who}: {figure(cost)}{past}")
+        return notes
+
     @property
     def breaks(self) -> Breaks:
         """Order sizes from which on a unit costs less, and what it costs."""
