@@ -139,7 +139,7 @@ def test_a_task_of_ones_own_has_every_command(boiler: Path) -> None:
     assert "Alternatives, by the most they can score" in said("explain", "A")
     assert "what if warm = 9 (was 2)?" in said("explain", "A", "--set", "warm=9")
     assert "6 rows of 2 series" in said("explain", "--plan")
-    assert f"by {8 - float(action):g}" in said(
+    assert f"A: {8 - float(action):g} is in force" in said(
         "override", "A", f"{8 - float(action):g}", "--who", "me", "--why", "cold"
     )
     assert "1 overridden" in said("orders")
