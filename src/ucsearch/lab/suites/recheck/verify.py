@@ -55,7 +55,6 @@ __all__ = ["FALSE", "MALFORMED", "VALID", "Problem", "Report", "differences", "v
 
 VALID, FALSE, MALFORMED = 0, 1, 2
 DECISIONS = 20  # of the sample
-DECISIONS_ARE_RECHECKED = False  # of folders whose sample was written in another format; their digests are
 
 
 @dataclass(frozen=True)
@@ -286,9 +285,6 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
         notes.append("there is no sample of decisions, since no test window is certified")
         return
     lines = e.sample.read_bytes().splitlines()
-    if not DECISIONS_ARE_RECHECKED and any(_has_other_format(loads(line)) for line in lines):
-        notes.append(f"{len(lines)} sampled decisions are of another format: digests only")
-        return
     try:
         entries = [link.entry for link in follow(Source(e.sample), None, 0)]
         if fault := next((entry.fault for entry in entries if entry.fault), ""):
@@ -311,11 +307,6 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
         if verdict.code:
             # "Weaker" is no proof of the claim, and a claim without proof does not stand.
             yield Problem(f"sample.jsonl[{i}] {verdict.where}", "a right decision record", str(verdict))
-
-
-def _has_other_format(line: Mapping[str, Any]) -> bool:
-    """Whether a sampled decision names its rules in another way."""
-    return "rules" not in line["record"]["task"]
 
 
 def _spread(count: int, wanted: int) -> list[int]:
