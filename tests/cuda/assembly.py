@@ -33,6 +33,7 @@ POLICIES: dict[str, uc.Policy] = {
     "beam by bound": uc.UCBeam(depth=DEPTH, width=2, top_k=2, risk=0.3, order="bound"),
     "beam by member": uc.CertifiedBeam(depth=DEPTH, width=3, top_k=2, risk=0.3, mode="members", spread="downside"),
     "exact": uc.Exact(depth=DEPTH, risk=0.3),
+    "exact by member": uc.Exact(depth=2, risk=0.3, mode="members"),
 }
 
 

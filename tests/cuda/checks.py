@@ -229,6 +229,9 @@ def checks() -> dict[str, Callable[[], str]]:
         "all tasks, by member": lambda: every_task(uc.CertifiedBeam(**beam, mode="members", spread="std")),
         "all tasks, exact": lambda: every_task(uc.Exact(depth=2, risk=0.3)),
         "tuples and steps": lambda: alone(lambda: same(timed_pairs(), uc.UCBeam(**{**beam, "depth": 3}))),
+        "exact by member": lambda: alone(
+            lambda: same(panel("battery", rng), uc.Exact(depth=2, risk=0.3, mode="members"))
+        ),
         "exact by states": lambda: alone(lambda: same(by_states(add_step), deep)),
         "more states than a thread holds": lambda: left(lambda: same(by_states(halved_step), deep), [0]),
         "more nodes than a thread has": lambda: with_less(
@@ -242,9 +245,6 @@ def checks() -> dict[str, Callable[[], str]]:
             indexed, states=states, traces=one, policy=uc.UCBeam(depth=2, width=5_000, top_k=2)
         ),
         "exp": lambda: refused(grown, states=states, traces=one, policy=uc.UCBeam(**beam)),
-        "exact by member": lambda: refused(
-            indexed, states=states, traces=one, policy=uc.Exact(depth=2, risk=0.3, mode="members")
-        ),
         "mcts": lambda: refused(
             indexed, states=states, traces=one, policy=uc.MCTS(depth=2, risk=0.3, simulations=3, top_k=2)
         ),

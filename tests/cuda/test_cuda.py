@@ -29,6 +29,7 @@ SAME = (
     "all tasks, by member",
     "all tasks, exact",
     "tuples and steps",
+    "exact by member",
     "exact by states",
     "more states than a thread holds",
     "more nodes than a thread has",
@@ -36,7 +37,6 @@ SAME = (
 )
 REFUSED = {
     "exp": "math.exp, which is for the CPU only",
-    "exact by member": "'exact' in mode 'members' has no kernel for the GPU",
     "mcts": "'mcts'",
     "a thread too large": "bytes of scratch",
     "other bytes": "other bytes than the CPU (in out_f)",

@@ -40,8 +40,6 @@ from ucsearch.task import Task
 
 __all__ = ["Way", "run_on_device"]
 
-# Exact search by member grows room for states while it searches, which does not compile for a device.
-_ON_DEVICE = {("beam", MODES["mean"]), ("beam", MODES["members"]), ("exact", MODES["mean"])}
 _NODES = 4_096  # of an exact search in one thread; windows with more are finished by the CPU
 _LOOKS = 2_048  # nodes that a thread spends on telling a dead end from an exhausted search
 _LOCAL_LIMIT = 128 * 1024  # bytes of scratch a thread may have
@@ -119,7 +117,7 @@ def _rows(task: Task, inputs: Inputs, tables: NDArray[np.float64] = _UNUSED) -> 
 
 
 def _kernel(task: Task, layout: Layout, settings: Settings, inputs: Inputs, paths: bool) -> _Kernel:
-    if (settings.algorithm, settings.mode) not in _ON_DEVICE:
+    if settings.algorithm not in ("beam", "exact") or settings.mode not in (MODES["mean"], MODES["members"]):
         name = next(n for n, number in MODES.items() if number == settings.mode)
         raise NotOnDevice(f"algorithm {settings.algorithm!r} in mode {name!r} has no kernel for the GPU")
     iset = [int(x) for x in compiled._pack(settings)[0]]

@@ -60,7 +60,8 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
         pool = larger(heap, s.pool, known, rows)
         slots, _ = more_slots(heap, pool, s.slots, 0, known, rows)
         value = floats(heap, rows)
-        value[: s.value.shape[0]] = s.value
+        for x in range(s.value.shape[0]):
+            value[x] = s.value[x]
         return Known(pool, slots, value)
 
     @jit.lean
