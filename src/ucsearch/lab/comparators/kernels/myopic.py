@@ -43,6 +43,7 @@ class Walk(NamedTuple):
 def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     MEMBERS, N = k.members, k.n
     rows_of, candidates_of, _, window_of = room.build(rules, k, jit)
+    heap_of = jit.heap
     scored_by = scoring.build(rules, k, jit)
     extend, mark_root, score_inline = scored_by.extend, scored_by.mark_root, scored_by.score
     lost, _, _, blank, report, copy_paths = ending.build(rules, k, jit)
@@ -215,7 +216,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         variant, delay, seed = iset[own], iset[own + 1], np.uint64(iset[own + 2])
         pick = fset[fset.shape[0] - 1]
         d, m, rows = iset[DEPTH], actions.shape[1], rows_of(panel)
-        cand = candidates_of(iset, panel)
+        cand = candidates_of(heap_of(), iset, panel)
         walk = Walk(
             np.empty((d + 1, rows, N)), np.empty((d + 1, rows if MEMBERS else 1)), np.empty(d + 1), np.empty(d + 1),
             np.empty(d + 1), np.empty(d, np.int64), np.empty((d + 1, m), np.int64), np.empty(d + 1, np.int64),

@@ -76,6 +76,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     MEMBERS, N = k.members, k.n
     allowed = rules.allowed
     rows_of, candidates_of, _, window_of = room.build(rules, k, jit)
+    heap_of = jit.heap
     scored_by = scoring.build(rules, k, jit)
     extend_inline, mark_root, score_inline = scored_by.extend, scored_by.mark_root, scored_by.score
     lost, _, improves, blank, report, copy_paths = ending.build(rules, k, jit)
@@ -401,7 +402,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             fset[own_f + 2], fset[own_f + 3], fset[own_f + 4], fset[own_f + 5],
         )  # fmt: skip
         d, m, rows = iset[DEPTH], actions.shape[1], rows_of(panel)
-        firsts = candidates_of(iset, panel)
+        firsts = candidates_of(heap_of(), iset, panel)
         # One candidate, which shares with those of the first step what holds nothing from one call to the next.
         cand = Cand(
             np.empty(1, np.int64), np.empty(1), np.empty(1), firsts.rank, firsts.togo, np.empty((1, rows, N)),
