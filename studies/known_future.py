@@ -107,9 +107,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.known_future", description=__doc__)
     parser.add_argument("--items", type=int, default=180)
     parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--study", action="append", choices=sorted(STUDIES), help="repeat; left out: all")
     given = parser.parse_args()
     settings = parse_settings(SETTINGS.format(periods=COUNTED).encode(), "known_future.toml")
     sales = sales_of(drawn(given.items, given.seed, fresh=False))
+    for name in given.study or STUDIES:
+        STUDIES[name](settings, sales, np.random.default_rng(11))
+
+
+def study_snap(settings: Settings, sales: Sales, rng: np.random.Generator) -> None:
+    """Days on which benefits are paid out, with real demand."""
     snap = snap_days(resolve("m5/snap").path, 447 + 40)
 
     def state(i: int) -> Floats:
@@ -118,10 +125,12 @@ def main() -> None:
         return snap[store][447 - len(h.y) :][:, None]
 
     compare("SNAP days", settings, sales, {
-        "without": lambda i, y: (y, None), "known ahead": lambda i, y: (y, state(i)),
+        "not told": lambda i, y: (y, None), "known ahead": lambda i, y: (y, state(i)),
     })  # fmt: skip
 
-    rng = np.random.default_rng(11)
+
+def study_promotion(settings: Settings, sales: Sales, rng: np.random.Generator) -> None:
+    """Two days at 2.5 times the usual demand, about every tenth day."""
     promotions, lifted = [], []
     for h in sales.histories:
         on = np.zeros(len(h.y) + 40)
@@ -130,9 +139,12 @@ def main() -> None:
         promotions.append(on[:, None])
         lifted.append(h._replace(y=h.y + rng.poisson(1.5 * h.y.mean() * on[: len(h.y)])))
     compare("promotion", settings, Sales(tuple(lifted), (), "day", file="m5"), {
-        "without": lambda i, y: (y, None), "known ahead": lambda i, y: (y, promotions[i]),
+        "not told": lambda i, y: (y, None), "known ahead": lambda i, y: (y, promotions[i]),
     })  # fmt: skip
 
+
+def study_stockouts(settings: Settings, sales: Sales, rng: np.random.Generator) -> None:
+    """On 15 % of the days only 30 % of the demand was sold."""
     gone = []
     for h in sales.histories:
         out = rng.random(len(h.y)) < 0.15
@@ -143,6 +155,9 @@ def main() -> None:
         "marked as unknown": lambda i, y: (np.where(gone[i], np.nan, y), None),
         "demand known": lambda i, y: (y, None),
     })  # fmt: skip
+
+
+STUDIES = {"snap": study_snap, "promotion": study_promotion, "stock-outs": study_stockouts}
 
 
 if __name__ == "__main__":
