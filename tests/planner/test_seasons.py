@@ -100,7 +100,8 @@ def test_tuned_settings_name_the_season_they_were_tuned_with(tmp_path: Path) -> 
 def test_written_settings_leave_the_season_to_the_period(tmp_path: Path) -> None:
     for kind in KINDS:
         (path, *_) = write_scaffold(kind, tmp_path / kind)
-        assert load_settings(path).backtest.season is None
+        own = 1 if kind == "spares" else None  # machines fail on any day of the week
+        assert load_settings(path).backtest.season == own
 
 
 class Enough(Exception):

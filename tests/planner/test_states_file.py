@@ -42,7 +42,7 @@ def test_what_a_states_file_may_hold_is_read_off_the_task() -> None:
     assert columns.numbers["lead_time"] is int
     assert columns.numbers["shortage"] is float
     assert columns.numbers["capacity"] is float
-    assert columns.words == ("orders", "unmet", "end_stock", "fallback_rule")
+    assert columns.words == ("orders", "unmet", "end_stock", "fallback_rule", "discount")
     assert "level_scale" not in columns.numbers
 
 

@@ -66,7 +66,7 @@ def followed(case: Case, trace: Trace, settings: Any, penalty: float) -> tuple[f
     )
     _, params, _ = panel_inputs([case], trace, settings)
     own = type(params)(*(np.ravel(x) if np.ndim(x) > 1 else float(np.ravel(x)[0]) for x in params))
-    rows = ("grid", "levels", "open", "due", "slot", "span", "fast_slot")
+    rows = tuple(n for n, x in case.params._asdict().items() if isinstance(x, tuple))
     own = own._replace(**{n: tuple(np.ravel(getattr(params, n)).tolist()) for n in rows})
     task, law = config.task(), trace.law()
     policy = uc.solve(task, trace, states=case.state, params=own)

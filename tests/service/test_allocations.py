@@ -134,7 +134,7 @@ def test_the_page_of_a_truck(tmp_path: Path) -> None:
         assert "<h2>truck</h2>" in page
         assert "10 more would be worth" in page
         assert f"/console/decisions/{cut['decision']}" in page
-        assert "best for today" in page
+        assert "proved for today" in page
         assert (await person.look(f"/console/allocations/{told['id']}?more=-1")).status_code == 422
         assert (await person.look(f"/console/allocations/{cut['decision']}")).status_code == 404
 

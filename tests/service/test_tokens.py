@@ -96,7 +96,7 @@ def test_a_damaged_file_recognises_nobody_and_says_so(
                 told = [(await client.get("/v1/plans")).status_code for _ in range(3)]
             said = [r.getMessage() for r in caplog.records]
             assert (told, len(said)) == ([401] * 3, 1)  # not once for everybody who asks
-            assert said[0].startswith("nobody is recognised")
+            assert said[0].startswith("no token is accepted")
             assert "tokens.toml" in said[0]
             with pytest.raises(RecordError, match=r"tokens\.toml"):
                 TokenBook(path)

@@ -175,7 +175,7 @@ def test_tokens_that_cannot_be_read_any_more_are_told_once(tmp_path: Path, caplo
     for _ in range(3):
         book._looked = -9.0
         assert book.find(text) is None
-    assert [r.message.partition(":")[0] for r in caplog.records] == ["nobody is recognised"]
+    assert [r.message.partition(":")[0] for r in caplog.records] == ["no token is accepted"]
 
 
 SECRETS = ("hun/ter2", "hun#ter2", "hun@ter2", "hun%ter2", "hun ter2", "hun:ter2", "hunter2")

@@ -203,7 +203,7 @@ def test_what_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     story.add(story.decision("A"))
     assert story.watch.doubt == ""
     narrow = {**story.outcomes("A", 2.5, 1.0)[0], "rank": [0.3, math.nextafter(0.3, 1.0)], "series": "B"}
-    with pytest.raises(Invalid, match="an honest forecast"):
+    with pytest.raises(Invalid, match="a right forecast"):
         copy.deepcopy(story.watch).add(narrow, lambda: None, lambda _: None)
     refusal = story.outcomes("A", 3.0, 1.0)[0]
     with pytest.raises(Invalid, match=r"outcome\.rank"):

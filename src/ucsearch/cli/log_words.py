@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
@@ -164,6 +163,8 @@ def with_all_files(words: Sequence[str]) -> list[str]:
 @contextmanager
 def files_of_databases(words: Sequence[str]) -> Iterator[list[str]]:
     """These arguments of the verifier, which reads files alone: logs in PostgreSQL are its JSON lines for a while."""
+    from tempfile import TemporaryDirectory
+
     from ucsearch.records.address import open_reader
     from ucsearch.records.entries import AlteredEntry
     from ucsearch.records.postgres import is_postgres

@@ -61,7 +61,7 @@ class Room:
         self._told.add(kind.number)
         most = most_of(cases, trace, self.settings)
         w = int(most.argmax())
-        if not most[w] > self.settings.proof.node_budget:
+        if not most[w] > kind.policy.node_budget:
             return
         for line in room_words(names[w], cases[w], trace.window(w), self.settings, engine, self.total):
             self.tell(line)
@@ -78,7 +78,7 @@ def most_of(cases: Sequence[Case], trace: Trace, settings: Settings) -> Floats:
 def tried(case: Case, trace: Trace, settings: Settings, engine: Any, times: int = 1) -> Tried:
     """One series searched as `settings` say, with so many `times` their effort."""
     config, policy = case.kind.config, case.kind.policy
-    budget = times * settings.proof.node_budget
+    budget = times * policy.node_budget
     states, params, actions = panel_inputs([case], trace, settings)
     law = config.planned_trace(trace, params, policy, settings.actions)
     more: dict[str, Any] = {"node_budget": budget}
@@ -100,7 +100,7 @@ def room_words(series: str, case: Case, trace: Trace, settings: Settings, engine
             yield f"{series}: {own.words}; {total:,} series like it take about {own.seconds * total / 60.0:.2g} minutes"
         return
     whole = tried(case, trace, settings, engine, MORE)
-    budget = settings.proof.node_budget
+    budget = case.kind.policy.node_budget
     yield (
         f"{series}: closed loop does not fit: {whole.words}; [proof] node_budget = {budget:,} allows no more. "
         "Series like it fall back."
