@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").replace("**", "").split())
 WORTH = " ".join((ROOT / "docs" / "worth.md").read_text(encoding="utf-8").replace("**", "").split())
