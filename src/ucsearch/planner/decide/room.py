@@ -23,6 +23,7 @@ from ucsearch.planner.decide.states import Case, Kinds
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.edit import edited
 from ucsearch.planner.settings.reading import parse_settings
+from ucsearch.policies import Exact, Policy
 from ucsearch.trace import Trace
 
 __all__ = ["Room", "Tried", "alternatives", "room_words", "tried"]
@@ -61,10 +62,15 @@ class Room:
         self._told.add(kind.number)
         most = most_of(cases, trace, self.settings)
         w = int(most.argmax())
-        if not most[w] > kind.policy.node_budget:
+        if not most[w] > effort_of(kind.policy):
             return
         for line in room_words(names[w], cases[w], trace.window(w), self.settings, engine, self.total):
             self.tell(line)
+
+
+def effort_of(policy: Policy) -> int:
+    """Transitions that closed loop may take for one decision."""
+    return policy.node_budget if isinstance(policy, Exact) else 0
 
 
 def most_of(cases: Sequence[Case], trace: Trace, settings: Settings) -> Floats:
@@ -78,7 +84,7 @@ def most_of(cases: Sequence[Case], trace: Trace, settings: Settings) -> Floats:
 def tried(case: Case, trace: Trace, settings: Settings, engine: Any, times: int = 1) -> Tried:
     """One series searched as `settings` say, with so many `times` their effort."""
     config, policy = case.kind.config, case.kind.policy
-    budget = times * policy.node_budget
+    budget = times * effort_of(policy)
     states, params, actions = panel_inputs([case], trace, settings)
     law = config.planned_trace(trace, params, policy, settings.actions)
     more: dict[str, Any] = {"node_budget": budget}
@@ -100,7 +106,7 @@ def room_words(series: str, case: Case, trace: Trace, settings: Settings, engine
             yield f"{series}: {own.words}; {total:,} series like it take about {own.seconds * total / 60.0:.2g} minutes"
         return
     whole = tried(case, trace, settings, engine, MORE)
-    budget = case.kind.policy.node_budget
+    budget = effort_of(case.kind.policy)
     yield (
         f"{series}: closed loop does not fit: {whole.words}; [proof] node_budget = {budget:,} allows no more. "
         "Series like it fall back."
