@@ -213,7 +213,9 @@ def fallback_advice(reasons: Mapping[str, int], settings: Settings) -> list[str]
 
 
 def _words(reason: str, s: Settings) -> str:
-    depth, nodes = s.policy.depth, getattr(s.policy, "node_budget", s.proof.node_budget)
+    depth, nodes = s.policy.depth, s.proof.node_budget
+    if isinstance(s.policy, Exact) and s.policy.mode == "closed":  # the search is its own proof
+        nodes = s.policy.node_budget
     effort = (
         f"give it more effort ([proof] node_budget, now {nodes:,}), plan fewer periods ([policy] depth, now {depth}), "
         "offer fewer order sizes, or allow a bounded loss ([gate] regret_limit)"
