@@ -215,7 +215,7 @@ def _show_verdict(console: Console, path: Path, decisions: tuple[Decision, Decis
     from ucsearch.records import seal
     from ucsearch.verify import verify_file, verify_record
 
-    _heading(console, "3  Both are in the audit log, and the independent verifier has its say")
+    _heading(console, "3  Both are in the audit log, and a separate verifier checks them")
     console.print("It shares no code with the search: it replays the rules and derives every claim again.")
     found = {verdict.name: verdict for verdict in verify_file(path, TASK)}  # a kept log may hold more than ours
     records = [_record(decision) for decision in decisions]
