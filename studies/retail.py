@@ -24,7 +24,7 @@ from ucsearch.forecast.auto import Auto
 from ucsearch.forecast.ridge import RidgePaths, UnbiasedRidge
 from ucsearch.forecast.streams import series_stream
 from ucsearch.lab.data import load_m5
-from ucsearch.options import Proof
+from ucsearch.policies import Proof
 from ucsearch.replay.choosers import Certified, Searched
 from ucsearch.replay.panel import Panel, Stretch
 from ucsearch.replay.roster import Budget, Entry, ordering_rules, practitioners

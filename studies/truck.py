@@ -19,8 +19,7 @@ from typing import Any, Literal
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.truck import UC, Shop, Store, TruckSettings
 from ucsearch.lab.suites.suite import load_suite
-from ucsearch.options import Proof, Run
-from ucsearch.policies import Exact
+from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.truck import TruckValues, truck_rules
 from ucsearch.replay.tune import tune
 from ucsearch.replay.walk import walk

@@ -26,8 +26,7 @@ from studies.heat_map import heat_map, small_map
 from ucsearch.decision.api import decide_panel
 from ucsearch.errors import InputError
 from ucsearch.lab.comparators import DelayAwareGreedy
-from ucsearch.options import Proof, Run
-from ucsearch.policies import Exact, UCBeam
+from ucsearch.policies import Exact, Proof, Run, UCBeam
 from ucsearch.replay.choosers import Searched
 from ucsearch.replay.panel import Panel, Stretch
 from ucsearch.replay.statistics import scale_free_delta

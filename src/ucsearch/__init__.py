@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from ucsearch.errors import InputError as InputError
     from ucsearch.errors import TaskError as TaskError
     from ucsearch.errors import UCSearchError as UCSearchError
-    from ucsearch.options import Proof as Proof
-    from ucsearch.options import Run as Run
     from ucsearch.policies import MCTS as MCTS
     from ucsearch.policies import CertifiedBeam as CertifiedBeam
     from ucsearch.policies import ConstrainedBeam as ConstrainedBeam
     from ucsearch.policies import Exact as Exact
     from ucsearch.policies import ParetoBeam as ParetoBeam
+    from ucsearch.policies import Proof as Proof
+    from ucsearch.policies import Run as Run
     from ucsearch.policies import UCBeam as UCBeam
     from ucsearch.records.log import AuditLog as AuditLog
     from ucsearch.task import Condition as Condition
@@ -72,9 +72,9 @@ _HOME = {
     "Outcome": "decision.decision",
     "ParetoBeam": "policies",
     "Plan": "engine.plan",
-    "Proof": "options",
+    "Proof": "policies",
     "Reason": "decision.gate",
-    "Run": "options",
+    "Run": "policies",
     "Shared": "allocation.shared",
     "Status": "engine.status",
     "Task": "task",

@@ -12,7 +12,7 @@ import numpy as np
 from ucsearch.certificate.tolerance import share
 from ucsearch.errors import InputError, TaskError, UCSearchWarning, warn_user
 from ucsearch.layout import Layout
-from ucsearch.options import Proof, Run
+from ucsearch.policies import Proof, Run, UCBeam
 from ucsearch.rules.dialect import explain, findings
 from ucsearch.task import CHECKED, Task, View
 
@@ -69,7 +69,6 @@ def check_task(
 def _check_sums(task: Task, state: Any, samples: list[Any], depth: int) -> None:
     """Warn where what is added up along the best path is so much larger than its sum that digits are lost."""
     from ucsearch.certificate.api import certify
-    from ucsearch.policies import UCBeam
     from ucsearch.trace import Trace
 
     row = [samples[h % len(samples)] for h in range(depth)]
@@ -337,7 +336,6 @@ def _check_by_step(task: Task, outcomes: Any) -> None:
 
 def _check_engines(task: Task, state: Any, samples: list[Any], depth: int) -> None:
     from ucsearch.engine.api import search
-    from ucsearch.policies import UCBeam
     from ucsearch.trace import Trace
 
     rows = [[samples[(h + j) % len(samples)] for h in range(depth)] for j in range(min(3, len(samples)))]

@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError, TaskError
 from ucsearch.formatting import action_figure, offered_words
 from ucsearch.instead import Fill, fill_of
-from ucsearch.layout import Layout, as_finite, is_named_tuple_type, with_one_zero
-from ucsearch.packing import is_packable, pack, packed, unpack
+from ucsearch.layout import Layout, as_finite, is_named_tuple_type, is_packable, pack, packed, unpack, with_one_zero
 from ucsearch.rules.identity import Identity, identity_of, text_of
 
 if TYPE_CHECKING:  # a bare `Task` is one of any state and any parameters

@@ -13,7 +13,7 @@ import ucsearch as uc
 from ucsearch.engine.closed_loop import average
 from ucsearch.engine.closed_loop.average import average_cost
 from ucsearch.errors import InputError
-from ucsearch.options import Run
+from ucsearch.policies import Run
 
 PLAIN = Run(engine="python")
 

@@ -13,7 +13,7 @@ from tests.kit.templates import TEMPLATES, Clock
 from ucsearch.certificate import CertifiedPanel
 from ucsearch.engine.plain import run
 from ucsearch.engine.status import Status
-from ucsearch.options import Run
+from ucsearch.policies import Run
 from ucsearch.tasks import LeadTimeInventory
 
 INVENTORY = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 2.0, 4.0, 6.0), capacity=20.0, fixed_cost=3.0)

@@ -10,8 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.options import Run
-from ucsearch.policies import Exact
+from ucsearch.policies import Exact, Run
 from ucsearch.replay.panel import Panel, Stretch
 from ucsearch.replay.truck import (
     Items,

@@ -28,8 +28,7 @@ from ucsearch.lab.suites.kinds.series import Family, Stretch, load_family
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import Run, evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite
-from ucsearch.options import Proof
-from ucsearch.policies import CertifiedBeam, Exact, UCBeam
+from ucsearch.policies import CertifiedBeam, Exact, Proof, UCBeam
 from ucsearch.records.canonical import loads
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.walk import Seen

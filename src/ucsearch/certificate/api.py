@@ -16,8 +16,7 @@ from ucsearch.engine.api import search_panel, thread_count
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout
-from ucsearch.options import PROOF, RUN, Proof, Run, check_options
-from ucsearch.policies import Policy, Settings, resolve
+from ucsearch.policies import PROOF, RUN, Policy, Proof, Run, Settings, check_options, resolve
 from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
 

@@ -22,8 +22,7 @@ from ucsearch.engine.plan import PanelPlan
 from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
 from ucsearch.layout import own_rows
-from ucsearch.options import Kind, Proof, Run
-from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, Policy
+from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, Policy, Proof, ProofKind, Run
 
 __all__ = [
     "BLOCK",
@@ -124,7 +123,7 @@ def _exact(
     )  # fmt: skip
 
 
-def _kind(kind: Kind, plan: PanelPlan, needs_oracle: bool) -> str:
+def _kind(kind: ProofKind, plan: PanelPlan, needs_oracle: bool) -> str:
     if plan.policy.mode == "closed":
         if kind != "auto":
             raise InputError("kind", repr(kind), "'auto' in closed mode, whose proof is the search itself")

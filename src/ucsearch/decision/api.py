@@ -22,8 +22,7 @@ from ucsearch.decision.final_check import final_check
 from ucsearch.decision.gate import Calibration, Context, Gate, Reason
 from ucsearch.decision.words import explain_fallback
 from ucsearch.errors import InputError
-from ucsearch.options import PROOF, RUN, Proof, Run, check_options
-from ucsearch.policies import Policy
+from ucsearch.policies import PROOF, RUN, Policy, Proof, Run, check_options
 from ucsearch.task import CHECKED, Params, State, Task
 from ucsearch.trace import Trace
 

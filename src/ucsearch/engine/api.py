@@ -29,8 +29,7 @@ from ucsearch.engine.plan import PanelPlan, Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
-from ucsearch.options import Engine
-from ucsearch.policies import MODES, Policy, Settings, resolve
+from ucsearch.policies import MODES, Engine, Policy, Settings, resolve
 from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
 

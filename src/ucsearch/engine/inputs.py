@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.engine.arrays import Inputs, read_only
 from ucsearch.errors import InputError
-from ucsearch.layout import Layout, as_finite, is_named_tuple_type
-from ucsearch.packing import base_of, is_packable, packed
+from ucsearch.layout import Layout, as_finite, base_of, is_named_tuple_type, is_packable, packed
 from ucsearch.policies import MODES, Settings
 from ucsearch.task import Task
 from ucsearch.trace import Trace

@@ -15,8 +15,7 @@ from ucsearch.engine.api import search_panel
 from ucsearch.engine.arrays import OutI
 from ucsearch.errors import InputError
 from ucsearch.lab.comparators import CEM, MPPI
-from ucsearch.options import PROOF, Proof, Run
-from ucsearch.policies import Policy
+from ucsearch.policies import PROOF, Policy, Proof, Run
 from ucsearch.replay.classics.adaptive import fractile
 from ucsearch.replay.walk import Choice, Seen
 from ucsearch.task import Task

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.layout import own_row
-from ucsearch.packing import unpacked
+from ucsearch.layout import own_row, unpacked
 from ucsearch.replay.classics.adaptive import Distribution, forecast_level, fractile, recent_sums
 from ucsearch.replay.walk import Choice, Seen
 from ucsearch.task import Task

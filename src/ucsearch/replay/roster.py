@@ -16,8 +16,7 @@ import numpy as np
 
 from ucsearch.errors import InputError
 from ucsearch.lab import comparators
-from ucsearch.options import Proof, Run
-from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
+from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, Proof, Run, UCBeam
 from ucsearch.replay import ordering
 from ucsearch.replay.choosers import COMPILED, Certified, Deterministic, Searched
 from ucsearch.replay.linear import LinearStorage, has_solver

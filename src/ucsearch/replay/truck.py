@@ -25,8 +25,7 @@ from ucsearch.decision.api import decide_panel
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.decision.gate import Calibration, Gate
 from ucsearch.errors import InputError
-from ucsearch.options import PROOF, Proof, Run
-from ucsearch.policies import Policy
+from ucsearch.policies import PROOF, Policy, Proof, Run
 from ucsearch.replay.choosers import COMPILED
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.roster import Entry

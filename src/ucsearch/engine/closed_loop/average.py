@@ -21,7 +21,7 @@ from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import BudgetError, InputError
 from ucsearch.formatting import figure, make_frame
 from ucsearch.layout import Layout
-from ucsearch.options import RUN, Run
+from ucsearch.policies import RUN, Run
 from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
 

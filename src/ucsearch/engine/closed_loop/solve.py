@@ -24,8 +24,7 @@ from ucsearch.engine.status import Fault
 from ucsearch.errors import BudgetError, InputError, TaskError
 from ucsearch.formatting import make_frame
 from ucsearch.layout import Layout
-from ucsearch.options import RUN, Run
-from ucsearch.policies import Exact, Settings, resolve
+from ucsearch.policies import RUN, Exact, Run, Settings, resolve
 from ucsearch.spreads import tail_mean
 from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace

@@ -30,8 +30,7 @@ import numpy as np
 from ucsearch.engine.cache import FOLDER, cache_dir, file_lock
 from ucsearch.engine.kernels.common import rules
 from ucsearch.engine.kernels.common.jit import Numba, Plain
-from ucsearch.layout import Layout
-from ucsearch.packing import base_of
+from ucsearch.layout import Layout, base_of
 from ucsearch.rules.dialect import Refused
 from ucsearch.rules.source import Unreadable, function_of
 from ucsearch.task import Task

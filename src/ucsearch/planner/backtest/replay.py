@@ -23,7 +23,6 @@ from ucsearch.decision.decision import DecisionPanel, Outcome
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
-from ucsearch.options import Run
 from ucsearch.planner.backtest.resume import Arrays
 from ucsearch.planner.backtest.trucks import ALONE, Loads, Place, trucks_of
 from ucsearch.planner.decide.sizes import panel_inputs
@@ -35,7 +34,7 @@ from ucsearch.planner.files.table import Problem, open_table
 from ucsearch.planner.history import prepare as prepare_forecasts
 from ucsearch.planner.history import why_not_replayed
 from ucsearch.planner.settings import Settings
-from ucsearch.policies import Exact
+from ucsearch.policies import Exact, Run
 from ucsearch.replay.choosers import Certified, Deterministic
 from ucsearch.replay.panel import Panel, SharedPanel, Stretch
 from ucsearch.replay.roster import Entry, opponents

@@ -20,7 +20,6 @@ from ucsearch.allocation.api import Allocation
 from ucsearch.decision.api import decide_panel
 from ucsearch.decision.decision import Decision, DecisionPanel
 from ucsearch.errors import DataError, InputError
-from ucsearch.options import Run
 from ucsearch.planner.decide.dates import Age
 from ucsearch.planner.decide.inputs import (
     Group,
@@ -44,6 +43,7 @@ from ucsearch.planner.files.archive import extend_archive
 from ucsearch.planner.files.series_file import SeriesFile
 from ucsearch.planner.files.table import Problem, Style, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.planner.settings import Settings
+from ucsearch.policies import Run
 from ucsearch.records.entries import Request, Sealed, Under
 from ucsearch.records.log import AuditLog
 from ucsearch.records.record import Recalibrated, decision_body, panel_bodies

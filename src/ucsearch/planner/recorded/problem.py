@@ -16,8 +16,18 @@ from ucsearch.decision.api import decide
 from ucsearch.decision.decision import Decision
 from ucsearch.decision.gate import Calibration, Gate
 from ucsearch.errors import RecordError, UCSearchError
-from ucsearch.options import Proof
-from ucsearch.policies import MCTS, MODES, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam, resolve
+from ucsearch.policies import (
+    MCTS,
+    MODES,
+    CertifiedBeam,
+    ConstrainedBeam,
+    Exact,
+    ParetoBeam,
+    Policy,
+    Proof,
+    UCBeam,
+    resolve,
+)
 from ucsearch.records.arrays import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Row

@@ -6,7 +6,6 @@ class: its fields, defaults and comments. The class itself then checks the value
 
 from __future__ import annotations
 
-from ucsearch.options import Proof
 from ucsearch.planner.settings.edit import edited, parse_changes
 from ucsearch.planner.settings.reading import NoSettings, SettingsError, find_settings, load_settings, parse_settings
 from ucsearch.planner.settings.schema import field_notes, forecaster_classes, json_schema, task_classes
@@ -21,6 +20,7 @@ from ucsearch.planner.settings.tables import (
     Settings,
     SharedLimit,
 )
+from ucsearch.policies import Proof
 
 __all__ = [
     "Actions",

@@ -19,12 +19,12 @@ from pydantic import BaseModel, ValidationError
 
 from ucsearch.decision.gate import Calibration, Gate
 from ucsearch.errors import InputError, UCSearchError
-from ucsearch.options import Proof
 from ucsearch.planner.settings.edit import Changes, edited
 from ucsearch.planner.settings.own import own_task
 from ucsearch.planner.settings.schema import file_model, forecaster_classes, model_of, policy_classes, task_classes
 from ucsearch.planner.settings.suppliers import Supplier, supplier_problems, with_suppliers
 from ucsearch.planner.settings.tables import OWN, OwnObject, Run, Settings, SharedLimit
+from ucsearch.policies import Proof
 
 __all__ = ["USUAL_NAME", "NoSettings", "SettingsError", "find_settings", "load_settings", "parse_settings"]
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BaseModel, Field, create_model
 
 from ucsearch.decision.gate import Calibration, Gate
-from ucsearch.options import Proof
 from ucsearch.planner.settings.suppliers import Supplier
 from ucsearch.planner.settings.tables import (
     OWN,
@@ -30,7 +29,7 @@ from ucsearch.planner.settings.tables import (
     SharedLimit,
     Table,
 )
-from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, UCBeam
+from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Proof, UCBeam
 from ucsearch.tasks.base import OnSeries, fields_of
 from ucsearch.tasks.inventory.record import LeadTimeInventory
 

@@ -12,9 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.decision.gate import Calibration, Gate
 from ucsearch.forecast.recalibrate import Recalibration
-from ucsearch.options import Proof
-from ucsearch.options import Run as Work
-from ucsearch.policies import Policy
+from ucsearch.policies import Policy, Proof
+from ucsearch.policies import Run as Work
 
 __all__ = [
     "OWN",

@@ -14,7 +14,7 @@ from ucsearch.decision.api import decide_panel, refuse
 from ucsearch.decision.decision import Decision
 from ucsearch.errors import RecordError, UCSearchError
 from ucsearch.layout import Layout
-from ucsearch.options import Proof, Run
+from ucsearch.policies import Proof, Run
 from ucsearch.records.arrays import blob_id
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.entries import Request

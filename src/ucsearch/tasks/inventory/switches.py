@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
-from ucsearch.packing import unpacked
+from ucsearch.layout import unpacked
 from ucsearch.policies import Policy
 from ucsearch.tasks.base import OnSeries, Purchase
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, number, whole

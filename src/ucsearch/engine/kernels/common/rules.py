@@ -11,8 +11,7 @@ import numpy as np
 from ucsearch.engine.kernels.common import forecast
 from ucsearch.engine.kernels.common.shapes import LANES, Shape
 from ucsearch.engine.status import Fault
-from ucsearch.layout import Layout
-from ucsearch.packing import base_of
+from ucsearch.layout import Layout, base_of
 from ucsearch.policies import MODES
 from ucsearch.rules.compile import Compiler
 from ucsearch.task import Task

@@ -34,8 +34,7 @@ from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan, both_splits
 from ucsearch.lab.suites.recheck.differences import Problem
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.options import Proof, Run
-from ucsearch.policies import Exact
+from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.choosers import Certified
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.practice import Nothing

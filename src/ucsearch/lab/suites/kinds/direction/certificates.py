@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from ucsearch.decision.api import decide_panel
 from ucsearch.decision.decision import DecisionPanel
-from ucsearch.options import Proof, Run
-from ucsearch.policies import Policy
+from ucsearch.policies import Policy, Proof, Run
 from ucsearch.tasks.direction import Direction
 from ucsearch.trace import Trace
 

@@ -21,7 +21,7 @@ from ucsearch.lab.suites.kinds.kind import Kind, Rows
 from ucsearch.lab.suites.kinds.known_optimum.chain import Chain, Cost
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.options import Proof, Run
+from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.classics.backorder import optimise_s_s
 from ucsearch.replay.classics.demand import Demand, geometric, poisson
 
@@ -188,7 +188,6 @@ def _asked(
     if s.checked == 0 or lead == 0:
         return {"asked": 0.0, "differs": 0.0}
     from ucsearch.decision.api import decide
-    from ucsearch.policies import Exact
     from ucsearch.tasks import LeadTimeInventory
     from ucsearch.trace import Trace
 

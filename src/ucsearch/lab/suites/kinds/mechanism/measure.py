@@ -23,8 +23,7 @@ from ucsearch.engine.arrays import Col, OutI
 from ucsearch.engine.plan import PanelPlan
 from ucsearch.lab.suites.kinds.mechanism.paths import Plans
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
-from ucsearch.options import Proof, Run
-from ucsearch.policies import Exact
+from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.walk import Choice, Seen
 from ucsearch.tasks.base import Binding

@@ -43,8 +43,7 @@ from ucsearch.lab.suites.kinds.walkforward.world import DAYS
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.options import Proof, Run
-from ucsearch.policies import Exact
+from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.choosers import Certified
 from ucsearch.replay.panel import Panel, Stretch
 from ucsearch.replay.walk import Choice, Seen, Walk, walk

@@ -43,8 +43,7 @@ from ucsearch.lab.suites.kinds.walkforward.tables import checks_of, tables_of
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS, World
 from ucsearch.lab.suites.protocol.comparison import COMPARATORS, Protocol
 from ucsearch.lab.suites.suite import Suite
-from ucsearch.options import Proof
-from ucsearch.policies import Exact
+from ucsearch.policies import Exact, Proof
 from ucsearch.replay.choosers import Certified, Searched
 from ucsearch.replay.panel import Panel, Stretch
 from ucsearch.replay.walk import Walk, walk

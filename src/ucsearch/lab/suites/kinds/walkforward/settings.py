@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.protocol.expected_rows import SAMPLERS, Expected, Plan
 from ucsearch.lab.suites.recheck.differences import Problem
-from ucsearch.options import Kind, Run
-from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
+from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, ProofKind, Run, UCBeam
 
 __all__ = ["Candidates", "Comparators", "Items", "Option", "Splits", "WalkForwardSettings"]
 
@@ -57,7 +56,7 @@ class Candidates(_Table):
         default=("mean",), min_length=1, description="of the searches; closed only with exact"
     )
     spread: Literal["variance", "std", "downside"] = Field(default="std", description="in mean mode")
-    proof: Kind = "bound"
+    proof: ProofKind = "bound"
     near_equal: float = 0.0
     utility_budget: float | None = None
     only: tuple[str, ...] = Field(default=(), description="ids of those that take part; none: all")
@@ -89,7 +88,7 @@ class Candidates(_Table):
                     "width": width, "top_k": cap, **said,
                 }  # fmt: skip
 
-    def kind(self, candidate: dict[str, Any]) -> Kind:
+    def kind(self, candidate: dict[str, Any]) -> ProofKind:
         """The proof asked for; outside mean mode the certificate knows best."""
         return self.proof if candidate.get("mode", "mean") == "mean" else "auto"
 
