@@ -27,9 +27,9 @@ from ucsearch.client import (
     outcomes_of,
 )  # fmt: skip
 from ucsearch.errors import InputError
+from ucsearch.service.bodies import check_cost
 from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem
-from ucsearch.service.routes.dependencies import check_cost
 from ucsearch.service.schemas import DecideBody, OutcomesBody, OverrideBody, PauseBody, RearmBody
 
 httpx = pytest.importorskip("httpx")

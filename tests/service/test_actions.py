@@ -352,7 +352,7 @@ def test_a_parameter_that_is_misspelt_or_there_twice_is_refused(tmp_path: Path, 
 def test_an_export_of_a_log_that_cannot_be_read_is_no_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def go(client: Client) -> None:
         await one(client)
-        monkeypatch.setattr("ucsearch.service.queries.records._EXPORTED", 1)
+        monkeypatch.setattr("ucsearch.service.queries._EXPORTED", 1)
         await client.decide("B")
         whole = await client.get("/v1/log/export")
         assert (whole.status_code, len(whole.text.splitlines())) == (200, 2)

@@ -21,12 +21,12 @@ from ucsearch.planner.monitor.rotate import rotate_log
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import Entry
 from ucsearch.records.log import AuditLog
+from ucsearch.service import upkeep as module
+from ucsearch.service.backups import copies_in, delete_older, name_at, taken_at
 from ucsearch.service.config import load_config
 from ucsearch.service.notify import Notifier
 from ucsearch.service.observability import Metrics
-from ucsearch.service.storage import upkeep as module
-from ucsearch.service.storage.backups import copies_in, delete_older, name_at, taken_at
-from ucsearch.service.storage.upkeep import Upkeep
+from ucsearch.service.upkeep import Upkeep
 
 
 def until(holds: Callable[[], object], seconds: float = 20.0) -> None:

@@ -27,9 +27,9 @@ from ucsearch.planner.new.inventory import write_scaffold
 from ucsearch.planner.settings import load_settings
 from ucsearch.records.backup import backup
 from ucsearch.records.chain import Checkpoint
+from ucsearch.service.backups import backup_log
 from ucsearch.service.config import PlanTable, load_config
 from ucsearch.service.run import check, init, run
-from ucsearch.service.storage.backups import backup_log
 from ucsearch.service.writer.plans import load_plan
 
 
@@ -264,7 +264,7 @@ def test_a_service_that_is_told_to_stop_while_a_kernel_is_made_ends_well(
     from ucsearch.cli import service as cli
     from ucsearch.service import observability
     from ucsearch.service import run as starting
-    from ucsearch.service.writer import kernels
+    from ucsearch.service.writer import plans
 
     ended: list[int] = []
     monkeypatch.setattr(observability, "set_up_logging", lambda: None)
@@ -273,7 +273,7 @@ def test_a_service_that_is_told_to_stop_while_a_kernel_is_made_ends_well(
     cli.run(tmp_path)
     assert ended == []
     done = threading.Event()
-    maker = threading.Thread(target=done.wait, name=kernels._THREAD, daemon=True)
+    maker = threading.Thread(target=done.wait, name=plans._THREAD, daemon=True)
     maker.start()
     cli.run(tmp_path)
     done.set()

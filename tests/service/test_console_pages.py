@@ -15,9 +15,9 @@ import pytest
 
 from tests.service.console_kit import DRIFTS, ORIGIN, RAMPED, WATCHED, Person, fill, id_of, items
 from tests.service.kit import PLAN, START, Client, Clock, running
+from ucsearch.service import queries
 from ucsearch.service.console import presenters
 from ucsearch.service.console.render import duration, figure
-from ucsearch.service.queries import records as queries
 
 MOST_BYTES = 150_000
 FREE = "[limits]\nper_token = 10000\nper_agent = 10000\n"

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from ucsearch.service.bodies import parse, read_body
 from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem
-from ucsearch.service.routes.dependencies import parse, read_body
 from ucsearch.service.schemas import DecideBody, OutcomesBody
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,10 +20,10 @@ SLOW = (
     "ucsearch.service.console.presenters.tell",
     "ucsearch.service.writer.actions.feasible_actions",
     "ucsearch.service.console.forms.judge",
-    "ucsearch.service.routes.state.describe",
+    "ucsearch.service.routes.describe",
     "ucsearch.service.writer.plan_state.AwaitedOutcomes.overdue_series",
-    "ucsearch.service.queries.records.decisions",
-    "ucsearch.service.queries.tally.Tally.look",
+    "ucsearch.service.queries.decisions",
+    "ucsearch.service.queries.Tally.look",
 )
 
 

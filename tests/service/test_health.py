@@ -25,9 +25,9 @@ from tests.service.console_kit import RAMPED
 from tests.service.kit import CONFIG, START, Clock, make_folder, open_service, running
 from tests.service.test_stores import filled
 from ucsearch.cli.main import app
+from ucsearch.service.backups import name_at
 from ucsearch.service.observability import AdminServer
 from ucsearch.service.run import address_of, listen
-from ucsearch.service.storage.backups import name_at
 from ucsearch.verify import verify_files
 
 

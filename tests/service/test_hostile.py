@@ -14,9 +14,9 @@ from tests.service.console_kit import EVIL, Person
 from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folder, running
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import fan
+from ucsearch.service.bodies import read_body
 from ucsearch.service.config import ConfigError, load_config
 from ucsearch.service.errors import CODES, Problem
-from ucsearch.service.routes.dependencies import read_body
 from ucsearch.service.schemas import DecideBody
 from ucsearch.verify import verify_files, verify_log
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.service.kit import CONFIG, Client, make_folder, open_service, running
 from ucsearch.errors import RecordError
+from ucsearch.service import storage
 from ucsearch.service.run import check
-from ucsearch.service.storage import integrity
 
 LOG = "log/decisions.db"
 
@@ -83,7 +83,7 @@ def open_and_stop(folder: Path) -> None:
 
 def test_older_entries_are_checked_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is older than the newest is checked beside the work; then releases stop."""
-    monkeypatch.setattr(integrity, "NEWEST", 3)
+    monkeypatch.setattr(storage, "NEWEST", 3)
 
     async def fill() -> dict[str, str]:
         async with running(tmp_path) as client:
@@ -148,9 +148,9 @@ def test_an_altered_array_is_found_when_it_is_read(tmp_path: Path) -> None:
 def test_the_newest_are_checked_before_ready_and_the_count_is_a_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(integrity, "NEWEST", 4)
-    monkeypatch.setattr(integrity, "_PART", 2)
-    monkeypatch.setattr(integrity, "_SHARE", 1.0)
+    monkeypatch.setattr(storage, "NEWEST", 4)
+    monkeypatch.setattr(storage, "_PART", 2)
+    monkeypatch.setattr(storage, "_SHARE", 1.0)
 
     async def fill() -> dict[str, str]:
         async with running(tmp_path, CONFIG) as client:

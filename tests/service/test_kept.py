@@ -16,8 +16,7 @@ from tests.service.kit import CONFIG, PLAN, START, item, make_folder, open_servi
 from ucsearch.records.entries import Request
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.record import panel_bodies
-from ucsearch.service.routes.decisions import rows_of
-from ucsearch.service.routes.dependencies import read_body
+from ucsearch.service.bodies import read_body, rows_of
 from ucsearch.service.schemas import DecideBody
 from ucsearch.service.service import Service
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.kit import CONFIG, PLAN, item, make_folder, open_service, running
 from ucsearch.errors import InputError
-from ucsearch.service.writer.kernels import Kernels, Warmed, warm_rows
+from ucsearch.service.writer.plans import Kernels, Warmed, warm_rows
 
 COMPILED = PLAN.replace('engine = "python"', 'engine = "compiled"')
 
@@ -31,7 +31,7 @@ class Making:
         from dataclasses import replace
 
         from ucsearch.planner.decide.in_memory import rows_work
-        from ucsearch.service.writer import kernels as module
+        from ucsearch.service.writer import plans as module
 
         work = rows_work(replace(settings, run=replace(settings.run, engine="python")), rows, None)
         with kernels._lock:
@@ -67,7 +67,7 @@ def test_what_is_too_much_for_the_plain_engine_is_asked_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     making = Making(monkeypatch)
-    monkeypatch.setattr("ucsearch.service.writer.kernels._PLAINLY", 10)
+    monkeypatch.setattr("ucsearch.service.writer.plans._PLAINLY", 10)
 
     async def go() -> None:
         async with running(tmp_path, plan=COMPILED) as client:

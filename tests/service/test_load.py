@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.service.kit import CONFIG, body, open_service, running
+from ucsearch.service.bodies import read_body
 from ucsearch.service.errors import Problem
-from ucsearch.service.routes.dependencies import read_body
 from ucsearch.service.schemas import DecideBody
 
 RICH = {

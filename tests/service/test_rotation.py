@@ -27,7 +27,7 @@ from ucsearch.records.entries import LogClosed
 from ucsearch.records.log import AuditLog
 from ucsearch.records.log_chain import files_of, newest_file
 from ucsearch.records.reader import AuditReader
-from ucsearch.service.queries.records import export_part
+from ucsearch.service.queries import export_part
 from ucsearch.service.writer.plan_state import journal_of
 from ucsearch.verify import verify_files
 

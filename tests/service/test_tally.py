@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.service.kit import Client, Clock, item, running
 from ucsearch.records.reader import AuditReader
-from ucsearch.service.queries.tally import Tally
+from ucsearch.service.queries import Tally
 
 
 def test_every_decision_of_the_day_counts_once(tmp_path: Path) -> None:

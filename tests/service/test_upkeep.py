@@ -26,8 +26,8 @@ from ucsearch.records.chain import Checkpoint
 from ucsearch.records.log import AuditLog
 from ucsearch.records.log_chain import files_of, newest_file
 from ucsearch.records.reader import AuditReader
+from ucsearch.service.backups import backup_log
 from ucsearch.service.run import check
-from ucsearch.service.storage.backups import backup_log
 from ucsearch.service.tokens import TokenBook, write_tokens
 
 NOBODY = 65534

@@ -74,7 +74,7 @@ def run(
     """
     from ucsearch.service.observability import set_up_logging
     from ucsearch.service.run import run as serve
-    from ucsearch.service.writer.kernels import is_compiling
+    from ucsearch.service.writer.plans import is_compiling
 
     set_up_logging()
     serve(folder, store=store, bind=bind, admin_bind=admin_bind, ready=lambda address: typer.echo(f"ready: {address}"))
@@ -134,7 +134,7 @@ def backup(
     Of a log that was rotated, earlier files that are still there are copied beside it under their names.
     The service may run meanwhile. Exit codes: 0 copied and verified, 2 something is not right.
     """
-    from ucsearch.service.storage.backups import backup_log
+    from ucsearch.service.backups import backup_log
 
     for line in backup_log(folder, to, store=store):
         typer.echo(line)
@@ -154,7 +154,7 @@ def drill(
 
     Exit codes: 0 the copy would do, 2 it would not.
     """
-    from ucsearch.service.storage.backups import drill as restore
+    from ucsearch.service.backups import drill as restore
 
     for line in restore(folder, copy, store=store):
         typer.echo(line)

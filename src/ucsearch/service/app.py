@@ -18,11 +18,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ucsearch.service import console
-from ucsearch.service.auth import Rates
+from ucsearch.service.auth import FailedLogins, Rates
+from ucsearch.service.bodies import HeldBodies
+from ucsearch.service.console import forms, views
+from ucsearch.service.console.render import stray_page
+from ucsearch.service.console.sessions import Sessions
 from ucsearch.service.errors import Problem, excerpt
-from ucsearch.service.routes import control, decisions, state
-from ucsearch.service.routes.dependencies import HeldBodies
+from ucsearch.service.routes import routers
 from ucsearch.service.service import Service
 
 __all__ = ["RequestMiddleware", "make_app", "problem_response"]
@@ -162,9 +164,12 @@ def make_app(service: Service) -> FastAPI:
     )  # fmt: skip
     app.state.service, app.state.rates = service, Rates()
     app.state.bodies = HeldBodies(service.config.limits, service.metrics.held_bytes)
-    for router in (decisions.router, state.router, control.router):
+    for router in routers:
         app.include_router(router, prefix="/v1")
-    console.mount(app)
+    app.state.sessions = Sessions(service.tokens)
+    app.state.failed_logins = FailedLogins(service.config.limits.logins)
+    for router in (views.router, forms.router):
+        app.include_router(router, include_in_schema=False)
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
@@ -182,7 +187,7 @@ async def _beat(service: Service) -> None:
 def _answer(request: Request, problem: Problem) -> Response:
     """JSON for programs, a page for people."""
     if f"{request.scope['path']}/".startswith("/console/"):
-        return console.problem_page(request, problem)
+        return stray_page(request, problem)
     return problem_response(request, problem)
 
 

@@ -25,7 +25,7 @@ from ucsearch.service.config import FILE, Config, Store, host_of, load_config, p
 from ucsearch.service.notify import targets
 from ucsearch.service.observability import AdminServer
 from ucsearch.service.service import Service
-from ucsearch.service.storage.store import confirm, is_there, open_reader
+from ucsearch.service.storage import confirm, is_there, open_reader
 from ucsearch.service.tokens import FILE as TOKENS
 from ucsearch.service.tokens import TokenBook, write_tokens
 from ucsearch.service.writer.plans import Plan, coarse_forecasts, load_plan

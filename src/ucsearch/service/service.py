@@ -24,21 +24,18 @@ from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.config import Config
 from ucsearch.service.errors import Problem
+from ucsearch.service.monitoring import Realised
 from ucsearch.service.notify import Notifier, targets
 from ucsearch.service.observability import Metrics
-from ucsearch.service.queries.monitoring import Realised
-from ucsearch.service.queries.records import find_row
-from ucsearch.service.queries.tally import Tally
+from ucsearch.service.queries import Tally, find_row
 from ucsearch.service.schemas import Verified
-from ucsearch.service.storage.integrity import Integrity
-from ucsearch.service.storage.store import confirm, confirm_seen, open_log, open_reader, size_of
-from ucsearch.service.storage.upkeep import Upkeep
+from ucsearch.service.storage import Integrity, confirm, confirm_seen, open_log, open_reader, size_of
 from ucsearch.service.tokens import FILE as TOKENS
 from ucsearch.service.tokens import Principal, Scope, TokenBook, asker
+from ucsearch.service.upkeep import Upkeep
 from ucsearch.service.writer.plan_state import PlanStates
 from ucsearch.service.writer.plans import Plan, load_plan
-from ucsearch.service.writer.queue import Turn
-from ucsearch.service.writer.writer import Writer
+from ucsearch.service.writer.writer import Turn, Writer
 from ucsearch.task import Task
 
 __all__ = ["Service", "request_of"]

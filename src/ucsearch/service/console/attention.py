@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.text import short
-from ucsearch.service.queries.tally import Newest, Tally
+from ucsearch.service.queries import Newest, Tally
 from ucsearch.service.schemas import MonitorView, PlanView
 
 __all__ = ["Need", "decision_needs", "in_order", "log_needs", "monitor_needs", "plan_needs", "rows_that_fit"]

@@ -18,7 +18,9 @@ from ucsearch.records.canonical import canonical
 from ucsearch.records.entries import Request as RecordedRequest
 from ucsearch.records.overrides import NotAllowed, judge, recorded_inputs
 from ucsearch.records.reader import AuditReader
+from ucsearch.service import queries
 from ucsearch.service.auth import FailedLogins, check_whole
+from ucsearch.service.bodies import service_of
 from ucsearch.service.console import presenters
 from ucsearch.service.console.render import HEADERS, new_key, page, problem_page, render, see
 from ucsearch.service.console.sessions import (
@@ -31,8 +33,6 @@ from ucsearch.service.console.sessions import (
 )
 from ucsearch.service.console.views import Values, decision_values, log_page, show
 from ucsearch.service.errors import Problem, excerpt, sentence_of
-from ucsearch.service.queries import records as queries
-from ucsearch.service.routes.dependencies import service_of
 from ucsearch.service.schemas import DecisionView, OverrideBody, PauseBody, RearmBody, ResumeBody
 from ucsearch.service.service import Service, request_of
 from ucsearch.service.tokens import ROLES

@@ -19,7 +19,7 @@ from ucsearch.records.canonical import decode_number
 from ucsearch.records.overrides import allowed_numbers
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import LEVELS, bars, fan, quantiles
-from ucsearch.service.queries import records as queries
+from ucsearch.service import queries
 from ucsearch.service.schemas import DecisionLine, SeriesView
 from ucsearch.service.writer.plans import Plan
 from ucsearch.task import Task

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ucsearch.service.auth import proxy_principal
+from ucsearch.service.bodies import read_bytes
 from ucsearch.service.errors import Problem
-from ucsearch.service.routes.dependencies import read_bytes
 from ucsearch.service.tokens import Principal, Scope, TokenBook, allows, asker
 
 __all__ = ["COOKIE", "LoginNeeded", "Session", "Sessions", "checked_form", "own_site", "person", "set_cookie"]

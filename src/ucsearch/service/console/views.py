@@ -18,7 +18,9 @@ from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import AlteredEntry
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import evidence_curve, rank_histogram
+from ucsearch.service import monitoring, queries
 from ucsearch.service.auth import check_plan, check_whole
+from ucsearch.service.bodies import service_of
 from ucsearch.service.console import presenters
 from ucsearch.service.console.attention import (
     Need,
@@ -32,10 +34,7 @@ from ucsearch.service.console.attention import (
 from ucsearch.service.console.render import HEADERS, STYLE, STYLE_PATH, link, page, render
 from ucsearch.service.console.sessions import Session
 from ucsearch.service.errors import Problem
-from ucsearch.service.queries import monitoring
-from ucsearch.service.queries import records as queries
-from ucsearch.service.routes.dependencies import service_of
-from ucsearch.service.routes.state import export_lines
+from ucsearch.service.routes import export_lines
 from ucsearch.service.schemas import DecisionLine, EventView, MonitorView, OutcomeView, PlanView, StreamView
 from ucsearch.service.service import Service
 from ucsearch.service.writer import allocations as shared_limits

@@ -16,8 +16,8 @@ from ucsearch.records.overrides import NotAllowed, allowed_actions, judge
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.auth import check_series, check_whole
 from ucsearch.service.errors import Problem, excerpt, sentence_of
-from ucsearch.service.queries.monitoring import trips_of
-from ucsearch.service.queries.records import expects_of, find_row
+from ucsearch.service.monitoring import trips_of
+from ucsearch.service.queries import expects_of, find_row
 from ucsearch.service.schemas import (
     Controlled,
     Overridden,
@@ -32,7 +32,7 @@ from ucsearch.service.service import Service
 from ucsearch.service.tokens import Principal
 from ucsearch.service.writer.answers import order_of
 from ucsearch.service.writer.plan_state import pause_of
-from ucsearch.service.writer.queue import Turn
+from ucsearch.service.writer.writer import Turn
 
 __all__ = [
     "Done",

@@ -17,14 +17,14 @@ from ucsearch.records.entries import Entry, Request, Row
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.auth import check_series
 from ucsearch.service.errors import Problem, excerpt, sentence_of
-from ucsearch.service.queries.records import find_row
+from ucsearch.service.queries import find_row
 from ucsearch.service.schemas import AllocateBody, Allocated, SharedLimitView, ShareView
 from ucsearch.service.service import Service
 from ucsearch.service.tokens import Principal, Scope
 from ucsearch.service.writer.actions import Done, record_once
 from ucsearch.service.writer.answers import order_of
 from ucsearch.service.writer.plans import Plan
-from ucsearch.service.writer.queue import Turn
+from ucsearch.service.writer.writer import Turn
 
 __all__ = ["allocate", "allocation", "newest_allocations", "view_of"]
 

@@ -15,12 +15,12 @@ from ucsearch.records.canonical import seal
 from ucsearch.records.entries import Request, Row
 from ucsearch.service.auth import check_series
 from ucsearch.service.errors import Problem
-from ucsearch.service.queries.records import find_row
+from ucsearch.service.queries import find_row
 from ucsearch.service.schemas import OutcomeItem, OutcomesBody, Report, Reports
 from ucsearch.service.service import Service
 from ucsearch.service.tokens import Principal
 from ucsearch.service.writer.actions import Done, event_record, find_repeat, moment_of
-from ucsearch.service.writer.queue import Turn
+from ucsearch.service.writer.writer import Turn
 
 __all__ = ["report", "target_rank"]
 

@@ -18,7 +18,7 @@ from ucsearch.records.files import whole_file
 from ucsearch.records.log_chain import files_of
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.config import Config, load_config
-from ucsearch.service.storage.store import is_there, open_reader
+from ucsearch.service.storage import is_there, open_reader
 
 __all__ = ["backup_log", "copies_in", "delete_older", "drill", "name_at", "taken_at"]
 

@@ -22,9 +22,9 @@ from ucsearch.records.entries import Entry
 from ucsearch.records.erasure import erase, older_than
 from ucsearch.records.log_chain import newest_file
 from ucsearch.records.reader import AuditReader
+from ucsearch.service.backups import copies_in, delete_older, name_at, taken_at
 from ucsearch.service.config import Config
 from ucsearch.service.notify import Notifier
-from ucsearch.service.storage.backups import copies_in, delete_older, name_at, taken_at
 
 __all__ = ["Upkeep"]
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
@@ -19,12 +20,14 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from ucsearch.planner.decide.states import state_columns
+from ucsearch.planner.settings import Columns, Settings
 from ucsearch.records.canonical import canonical
 from ucsearch.records.entries import Request as RecordedRequest
 from ucsearch.service.auth import check_still_valid
 from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem, excerpt
-from ucsearch.service.schemas import DecideBody, plain
+from ucsearch.service.schemas import DecideBody, ForecastBody, plain
 from ucsearch.service.service import Service, request_of
 from ucsearch.service.tokens import Principal
 
@@ -43,6 +46,7 @@ __all__ = [
     "read_body",
     "read_bytes",
     "receive_body",
+    "rows_of",
     "service_of",
 ]
 
@@ -253,3 +257,79 @@ def keyed_body(
             yield Keyed(named, body, len(raw))
 
     return read
+
+
+def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[str, Any]]:
+    """The items as `decide_cases` takes them, after the limits were looked at."""
+    names = settings.columns
+    known = {"series", *state_columns(settings.task).words}
+    texts = {names.date, *names.ignore, *known, *(mine for mine, ours in names.rename.items() if ours in known)}
+    rows = []
+    seen: set[str] = set()
+    for i, item in enumerate(body.items):
+        check_series_name(item.series, limits, f"items[{i}].series")
+        if item.series in seen:
+            raise Problem("invalid", "a series twice", where=(f"items[{i}].series: the series is there already",))
+        seen.add(item.series)
+        where = f"items[{i}].state"
+        state = {name: _state_value(name, value, where, names.series, texts) for name, value in item.state.items()}
+        rows.append({"series": item.series, **state, "forecast": _forecast(item.forecast, i, limits, names)})
+    return rows
+
+
+def _state_value(name: str, value: Any, where: str, series_column: str, texts: set[str]) -> Any:
+    """A member of a state: a number, a list of numbers, nothing, or a text where the task has a word there."""
+    if name in ("series", "forecast", series_column):
+        raise Problem("invalid", "a reserved name", where=(f"{where}.{name}: not a state",))
+    if not name.isprintable() or len(name) > 200 or (isinstance(value, str) and not value.isprintable()):
+        raise Problem("invalid", "an odd name", where=(f"{where}: names and words are printable",))
+    numbers = value if isinstance(value, list) else [] if isinstance(value, str) else [value]
+    if not all(x is None or _is_number(x) for x in numbers):
+        raise Problem("invalid", "no number", where=(f"{where}.{excerpt(name)}: a finite number is expected",))
+    if isinstance(value, str) and name not in texts:
+        # A file has only texts; here a text that looks like a number is somebody's mistake.
+        raise Problem("invalid", "a text", where=(f"{where}.{excerpt(name)}: a number is expected",))
+    if isinstance(value, list):
+        return [None if x is None else float(x) for x in value]
+    return value if value is None or isinstance(value, str) else float(value)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(float(value))
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
+def check_series_name(name: str, limits: Limits, where: str) -> None:
+    if len(name) > limits.series_length:
+        raise Problem("invalid", "a long name", where=(f"{where}: at most {limits.series_length} characters",))
+    if name in (".", ".."):  # clients and browsers take them out of an address: nobody could look at it
+        raise Problem("invalid", "an odd name", where=(f"{where}: a name that an address can hold",))
+    if not name.isprintable() or name != name.strip():
+        raise Problem("invalid", "an odd name", where=(f"{where}: no control characters, no spaces around it",))
+
+
+def _forecast(given: ForecastBody, i: int, limits: Limits, names: Columns) -> dict[str, Any]:
+    lists: Mapping[str, Any] = {  # under the names that the plan's settings have for them
+        "members": given.members, names.mean: given.mean, names.std: given.std,
+        **{f"{names.quantiles}{level}": values for level, values in (given.quantiles or {}).items()},
+    }  # fmt: skip
+    out = {name: values for name, values in lists.items() if values is not None}
+    paths = given.members if given.members is not None else list(out.values())
+    longest = max(map(len, paths), default=0)
+    if len(paths) > limits.members or longest > limits.steps or len(paths) * longest > limits.numbers:
+        raise Problem(
+            "too_large",
+            f"{len(paths)} x {longest} numbers, at most {limits.members} members, {limits.steps} steps and "
+            f"{limits.numbers} together",
+            where=(f"items[{i}].forecast",),
+        )
+    if given.members is not None:
+        out["members"] = given.members
+    for name in ("issued", "cutoff", "model"):
+        if (value := getattr(given, name)) is not None:
+            if not value.isprintable():
+                raise Problem("invalid", "an odd text", where=(f"items[{i}].forecast.{name}: printable text",))
+            out[name] = value
+    return out

@@ -1,1 +1,0 @@
-"""What is read from the log to be shown."""

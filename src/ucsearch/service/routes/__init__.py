@@ -1,1 +1,0 @@
-"""Endpoints: decisions, what people and outcomes change, plans and the log, health."""

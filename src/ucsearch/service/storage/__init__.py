@@ -1,1 +1,0 @@
-"""The log on disk: opening, checking, copying, keeping."""
