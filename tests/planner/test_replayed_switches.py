@@ -71,6 +71,17 @@ def test_orders_are_placed_on_order_days_that_are_no_holidays(tmp_path: Path) ->
         assert result.tracks["policy"].parts["order"].sum() > 0.0
 
 
+def test_every_third_day_is_an_order_day_unless_it_is_a_holiday(tmp_path: Path) -> None:
+    begin = DAYS - 10
+    holiday = begin + 4
+    task = f'review_periods = 3\nreview_start = "{day(begin + 1)}"\nholidays = ["{day(holiday)}"]\n'
+    result = replayed(tmp_path, task + 'delivery_days = ["tuesday", "thursday", "saturday"]\n', 12)
+    for track in result.tracks.values():
+        ordered = [begin + i for i in np.flatnonzero(track.parts["order"][0]).tolist()]
+        assert {t - begin for t in ordered} <= {1, 7}
+    assert result.tracks["policy"].parts["order"].sum() > 0.0
+
+
 def test_what_is_discarded_is_counted(tmp_path: Path) -> None:
     result = replayed(tmp_path, "shelf_life = 2\ndisposal = 0.5\n", 5)
     assert "EWA base-stock" in result.rules

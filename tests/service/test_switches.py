@@ -39,6 +39,12 @@ SWITCHES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "order days": ('order_days = ["Mon", "Thu"]', 7, {"date": "2026-03-03"}),
     "delivery days": ('delivery_days = ["Tue", "Fri"]', 7, {"date": "2026-03-03"}),
     "review periods": ('review_periods = 2\nreview_start = "2026-03-02"', 5, {"date": "2026-03-03"}),
+    "review periods beside holidays": (
+        'review_periods = 2\nreview_start = "2026-03-02"\ndelivery_days = ["Tue", "Fri", "Sun"]\n'
+        'holidays = ["2026-03-06"]',
+        9,
+        {"date": "2026-03-03"},
+    ),
     "holidays": ('holidays = ["2026-03-05"]', 5, {"date": "2026-03-03"}),
     "shelf life": ("shelf_life = 3\ndisposal = 0.5", 3, {"ages": [1.0, 1.0]}),
     "newest first": ('shelf_life = 3\nissuing = "lifo"', 3, {"ages": [1.0, 1.0]}),
@@ -63,7 +69,7 @@ def test_a_service_decides_every_switch_as_the_library_does(tmp_path: Path, name
     (tmp_path / "targets.csv").write_text(
         f"series,penalty,target,value,promised,below,factor\nA,{penalty},0.9,9,0.9,0.8,1\n"
     )
-    paths = [[2.0 + j % 3, 3.0, 4.0, 2.0 + j % 2, 3.0, 3.0, 4.0, 2.0] for j in range(60)]
+    paths = [[2.0 + j % 3, 3.0, 4.0, 2.0 + j % 2, 3.0, 3.0, 4.0, 2.0, 3.0] for j in range(60)]
     state = {"on_hand": 2.0, "open_orders": [1.0], **more}
     asked = {"series": "A", "state": state, "forecast": {"members": paths, "cutoff": "2026-03-02T00:00:00+00:00"}}
     seen: dict[str, Any] = {}

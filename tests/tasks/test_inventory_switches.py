@@ -62,6 +62,7 @@ class Case:
             if how == 2:
                 shop["closed"] = frozenset(int(x) for x in rng.integers(0, 14, 3))
                 task["holidays"] = [str(MONDAY + datetime.timedelta(days=d)) for d in sorted(shop["closed"])]
+            self._review(np.random.default_rng([seed, 41]), shop, task)
         task["first_day"] = str(first) if how < 3 else ""
         if on["life"]:
             shop["life"] = task["shelf_life"] = int(rng.integers(1, 5))
@@ -104,6 +105,15 @@ class Case:
         points = sorted(rng.choice(5, 2, replace=False).tolist())
         share = float(rng.integers(1, 8)) / 8.0
         self.law = [(float(points[0]), share), (float(points[1]), 1.0 - share)]
+
+    @staticmethod
+    def _review(rng: np.random.Generator, shop: dict, task: dict) -> None:
+        """Every few days beside the days of the week and holidays, where the two ever meet."""
+        every, start = int(rng.integers(2, 5)), int(rng.integers(0, 7))
+        both = tuple(shop["open"][day % 7] and (day - start) % every == 0 for day in range(7 * every))
+        if rng.random() < 0.6 and any(both):
+            shop["open"] = both
+            task |= {"review_periods": every, "review_start": str(MONDAY + datetime.timedelta(days=start))}
 
     @staticmethod
     def _days(rng: np.random.Generator) -> tuple[bool, ...]:

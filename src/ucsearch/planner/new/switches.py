@@ -22,7 +22,7 @@ _TASK = {
     "calendar": """\
 order_days = ["monday", "thursday"]     # on which orders may be placed; left out: every day
 delivery_days = ["tuesday", "friday"]   # on which they arrive
-# review_periods = 3    # instead: orders every so many periods, counted from review_start
+# review_periods = 14   # of these only every so many periods, counted from the date review_start
 """,
     "shelf_life": f"""\
 shelf_life = {LIFE}          # periods in which a piece can be sold; states hold ages_1, ages_2, ... by periods left

@@ -286,9 +286,10 @@ class LeadTimeInventory(Switches):
 
     def _span_levels(self, trace: Trace, ratio: Any) -> Floats:
         """(W, n) the critical fractile of demand over 1, 2, ... periods; the longest span of the calendar last."""
-        spans = range(1, self.span + 1)
+        places = len(self.params().levels)
+        spans = range(1, min(self.span, places) + 1)  # holidays may keep order days further apart
         levels = [fractile(demand_over(trace, k), trace.weights, ratio) for k in spans]
-        return np.stack(levels + levels[-1:] * (len(self.params().levels) - len(levels)), axis=1)
+        return np.stack(levels + levels[-1:] * (places - len(levels)), axis=1)
 
     def _levels(self, trace: Trace, ratio: Floats) -> Floats:
         """(W, _LEVELS) the fractile of demand from each step until what is ordered there has arrived and been sold

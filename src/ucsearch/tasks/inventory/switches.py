@@ -9,8 +9,6 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -23,15 +21,13 @@ from ucsearch.policies import Policy
 from ucsearch.tasks.base import OnSeries, Purchase
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, number, whole
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules, uncertain_rules
-from ucsearch.tasks.inventory.calendar import Calendar, calendar_of, weekday_flags
+from ucsearch.tasks.inventory.calendar import Calendar, CalendarRules, Period
 from ucsearch.tasks.inventory.lead_times import Shares, arrivals, lead_time_shares, table_words
 
 __all__ = ["OrderPair", "Switches", "general_situation", "purchases"]
 
 Floats = NDArray[np.float64]
 Breaks = tuple[tuple[float, float], ...]  # units from which on, and currency per unit
-Period = Literal["day", "weekday", "week", "month", "any"]
-_LENGTH = 64  # places of a calendar with holidays, where nobody says more
 
 
 def general_situation(s: Any, p: Any, units: str, suppliers: Sequence[str], shares: Shares) -> str:
@@ -192,25 +188,19 @@ class Switches(OnSeries):
         return self._calendar_of(int(getattr(self, "lead_time", 0)))
 
     def _calendar_of(self, lead: int) -> Calendar:
-        return _calendar(
-            tuple(self.order_days), tuple(self.delivery_days), self.review_periods, tuple(self.holidays),
-            self.calendar_period, self.calendar_length or _LENGTH, self.first_day, lead,
+        return self._days.calendar(lead, self.first_day)
+
+    @property
+    def _days(self) -> CalendarRules:
+        return CalendarRules(
+            tuple(self.order_days), tuple(self.delivery_days), self.review_periods, self.review_start,
+            tuple(self.holidays), self.calendar_period, self.calendar_length,
         )  # fmt: skip
 
     @property
     def clock(self) -> int | None:
         """The calendar's place of the first period that is planned; None where nothing says which."""
-        if not self.has_calendar:
-            return 0
-        if not self.first_day:
-            return None
-        first = _day("first_day", self.first_day)
-        if self.review_periods != 1:
-            if not self.review_start:
-                return None
-            passed = _periods_between(_day("review_start", self.review_start), first, self.calendar_period)
-            return None if passed is None else passed % self.review_periods
-        return 0 if self.holidays else first.weekday() % _days_a_week(self.calendar_period)
+        return self._days.place(self.first_day) if self.has_calendar else 0
 
     @property
     def span(self) -> int:
@@ -301,14 +291,8 @@ class Switches(OnSeries):
                 raise InputError("shortage", getattr(self, "shortage", 0.0), f"0 with {name}, which takes its place")
         if self.fill_rate is not None and self.service_level is not None:
             raise InputError("fill_rate, service_level", "both", "one of them")
-        by_weekday = bool(self.order_days or self.delivery_days or self.holidays)
-        if by_weekday and self.calendar_period not in ("day", "weekday"):
-            raise InputError("period", self.calendar_period, "'day' or 'weekday', because the calendar names days")
-        if by_weekday and self.review_periods != 1:
-            raise InputError("review_periods", self.review_periods, "1 with order_days, delivery_days or holidays")
         if self.has_calendar:
-            if self.review_start:
-                _day("review_start", self.review_start)
+            self._days.check()
             _ = self.calendar, self.clock
         self._check_suppliers()
         if not self.is_general:
@@ -422,7 +406,8 @@ class Switches(OnSeries):
     @property
     def _spans(self) -> int:
         """Length of `levels`: the same for every calendar with the same days, whatever holidays make of it."""
-        return 2 * self.review_periods + int(getattr(self, "lead_time", 0)) + (21 if self.holidays else 14)
+        apart = self._days.cycle if self.order_days and self.review_periods > 1 else self.review_periods
+        return 2 * apart + int(getattr(self, "lead_time", 0)) + (21 if self.holidays else 14)
 
     def general_state(
         self, on_hand: float, open_orders: Sequence[float], last: float | None, ages: Sequence[float],
@@ -556,7 +541,7 @@ class Switches(OnSeries):
 
     def covering(self, periods: int) -> Any:
         """The same inventory, whose calendar with holidays reaches so many periods at least."""
-        if not self.holidays or (self.calendar_length or _LENGTH) >= periods:
+        if not self.holidays or len(self.calendar.open) >= periods:
             return self
         return dataclasses.replace(self, calendar_length=periods)
 
@@ -592,49 +577,3 @@ def _columns(breaks: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 def _due(calendar: Calendar, place: int, periods: int) -> list[float]:
     return [calendar.due[(place + k) % len(calendar.due)] for k in range(periods)]
-
-
-def _days_a_week(period: str) -> int:
-    return 5 if period == "weekday" else 7
-
-
-def _day(field: str, text: str) -> date:
-    try:
-        return date.fromisoformat(str(text)[:10])
-    except ValueError:
-        raise InputError(field, repr(text), "a date such as '2024-05-20'") from None
-
-
-def _periods_between(first: date, second: date, period: str) -> int | None:
-    """Periods from one date to another; None where a period has no length that is known."""
-    days = (second - first).days
-    if period == "day":
-        return days
-    if period == "week":
-        return days // 7
-    if period == "month":
-        return 12 * (second.year - first.year) + second.month - first.month
-    if period == "weekday":
-        weeks = (days + first.weekday()) // 7
-        return 5 * weeks + min(second.weekday(), 5) - min(first.weekday(), 5)
-    return None
-
-
-@lru_cache(maxsize=256)
-def _calendar(
-    order_days: tuple[str, ...], delivery_days: tuple[str, ...], review: int, holidays: tuple[str, ...], period: str,
-    length: int, first_day: str, lead: int,
-) -> Calendar:  # fmt: skip
-    if review != 1:
-        opened = tuple(c == 0 for c in range(review))
-        return calendar_of(opened, (True,) * review, lead)
-    if not (order_days or delivery_days or holidays):
-        return calendar_of((True,), (True,), lead)
-    cycle = _days_a_week(period)
-    opened = weekday_flags("order_days", order_days, cycle)
-    due = weekday_flags("delivery_days", delivery_days, cycle)
-    if not holidays:
-        return calendar_of(opened, due, lead)
-    closed = [_day(f"holidays[{i}]", text) for i, text in enumerate(holidays)]
-    first = _day("first_day", first_day) if first_day else date(2024, 1, 1)  # a Monday, where nobody says
-    return calendar_of(opened, due, lead, first, closed, length)
