@@ -1,8 +1,8 @@
 """The documents as a site: `make docs` stages them with generated reference pages, builds strictly, checks every link.
 
 Staged are docs/, and the project's own pages (contributing, security, changes) under names of the site. Three pages are
-generated: the Python reference from the docstrings of every public name, the options from the commands, the settings
-from the schema of the settings file.
+generated, whole or in part: the Python reference from the docstrings of every public name, the options from the
+commands, the settings from the schema of the settings file.
 Links from the documents to files outside docs/ become links to those pages, or plain text where there is none.
 """
 
@@ -89,7 +89,8 @@ def stage() -> None:
     (STAGE / "reference" / "python").mkdir()
     for name, text in _python().items():
         (STAGE / "reference" / "python" / name).write_text(text, encoding="utf-8")
-    (STAGE / "reference" / "options.md").write_text(commands(), encoding="utf-8")
+    guide = STAGE / "reference" / "commands.md"
+    guide.write_text(commands(guide.read_text(encoding="utf-8")), encoding="utf-8")
     (STAGE / "reference" / "settings.md").write_text(settings(), encoding="utf-8")
     for path in STAGE.rglob("*.md"):
         path.write_text(_links(path, path.read_text(encoding="utf-8")), encoding="utf-8")
@@ -193,30 +194,28 @@ def _row(name: str, kind: object, default: str, note: str) -> str:
     return f"| `{name}` | {shown} | {default} | {note} |"  # pipes in backquotes are no columns
 
 
-def commands() -> str:
-    """Every command with its options, as the commands describe themselves."""
+def commands(guide: str) -> str:
+    """The guide to the command line, with what each command does and its options below its heading."""
     import typer.main
 
     from ucsearch.cli.main import app
 
-    lines = [
-        "# All commands and options",
-        "",
-        "Generated from the commands; [the guide](commands.md) explains them.",
-        "",
-    ]
-    _describe(typer.main.get_command(app), ["ucsearch"], lines)
-    return "\n".join(lines)
+    generated = dict(_described(typer.main.get_command(app), ["ucsearch"]))
+
+    def section(match: re.Match[str]) -> str:
+        return "\n".join([match[0], "", *generated.get(match[1], ())]).rstrip()
+
+    return re.sub(r"^##+ (ucsearch .*)$", section, guide, flags=re.M)
 
 
-def _describe(command: object, path: list[str], lines: list[str]) -> None:
+def _described(command: object, path: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Every command by its whole name, as it describes itself."""
     children = getattr(command, "commands", None)
     if children is not None:
         for name in sorted(children):
-            _describe(children[name], [*path, name], lines)
+            yield from _described(children[name], [*path, name])
         return
-    told = (getattr(command, "help", None) or "").strip()
-    lines += [f"## {' '.join(path)}", "", re.sub(r"\s*\n\s*", " ", told), ""]
+    text = re.sub(r"\s*\n\s*", " ", (getattr(command, "help", None) or "").strip())
     rows = []
     for p in getattr(command, "params", ()):
         name = (
@@ -224,11 +223,11 @@ def _describe(command: object, path: list[str], lines: list[str]) -> None:
             if p.param_type_name == "option"
             else f"`{p.name.upper()}`"
         )
-        text = re.sub(r"\s+", " ", (getattr(p, "help", None) or "")).replace("|", "\\|")
-        default = "" if p.default in (None, False) or callable(p.default) or p.required else f"`{p.default}`"
-        rows.append(f"| {name} | {text} | {'required' if p.required else default} |")
-    if rows:
-        lines += ["| option | meaning | default |", "|---|---|---|", *rows, ""]
+        meaning = re.sub(r"\s+", " ", (getattr(p, "help", None) or "")).replace("|", "\\|")
+        default = "" if p.default in (None, False, "") or callable(p.default) or p.required else f"`{p.default}`"
+        rows.append(f"| {name} | {meaning} | {'required' if p.required else default} |")
+    table = ["", "| option | meaning | default |", "|---|---|---|", *rows] if rows else []
+    yield " ".join(path), [text, *table]
 
 
 # What each table of a settings file is for; the keys and their meanings come from the schema.

@@ -77,6 +77,31 @@ def test_every_settings_key_is_in_the_reference_with_its_meaning(site: ModuleTyp
     assert re.findall(r"^\| `(\w+)` .*\|\s*\|$", text, re.M) == []
 
 
+def described(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, by its whole name."""
+    if not hasattr(command, "commands"):
+        yield name, command
+    for child, inner in getattr(command, "commands", {}).items():
+        yield from described(inner, f"{name} {child}")
+
+
+def test_every_command_is_in_the_reference_with_its_options(stage: Path) -> None:
+    import typer.main
+
+    from ucsearch.cli.main import app
+
+    text = (stage / "reference" / "commands.md").read_text(encoding="utf-8")
+    found = dict(described(typer.main.get_command(app), "ucsearch"))
+    assert len(found) > 30
+    for name, command in found.items():
+        section = re.search(rf"^##+ {re.escape(name)}\n(.*?)(?=^## |^### |\Z)", text, re.M | re.S)
+        assert section, name
+        assert re.sub(r"\s+", " ", command.help).split(".")[0] in section[1], name
+        for option in command.params:
+            if option.param_type_name == "option" and option.name != "help":
+                assert [x for x in option.opts if f"`{x}`" not in section[1] and f"`{x} " not in section[1]] == [], name
+
+
 def test_fields_come_before_properties_and_methods(site: ModuleType) -> None:
     import ucsearch as uc
 
