@@ -55,6 +55,7 @@ class _Terms(NamedTuple):
     begun: int = 0  # entries before the first that was given
     machine: Machine | None = None  # None: only the plain rules are asked
     rows_follow: bool = False  # the caller derives the rows of segments
+    answered: dict[tuple[str, int], int] | None = None  # of a file's requests: the entry that answers each
 
 
 def verify_record(
@@ -123,7 +124,7 @@ def verify_files(
     except Invalid as error:  # the checkpoint's signature
         yield Verdict("invalid", str(checkpoint), error.where, str(error))
     except Malformed as error:
-        yield Verdict("malformed", str(checkpoint), message=str(error))
+        yield Verdict("malformed", str(checkpoint), message=str(error).removeprefix(f"{checkpoint}: "))
     finally:
         sources.close()
 
@@ -133,20 +134,19 @@ class _Walk:
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
-        self.last = ""  # entry, or file
         self.path = sources.paths[0]
+        self.answered: dict[tuple[str, int], int] = {}  # requests of the file
 
     def __iter__(self) -> Iterator[Entry]:
         for path in self.sources.paths:
-            self.path, self.last = path, str(path)
-            for entry in self.sources.entries(path):
-                self.last = _name(entry)
-                yield entry
+            self.path = path
+            self.answered.clear()
+            yield from self.sources.entries(path)
 
     def failure(self, error: BaseException) -> Verdict:
         """What is said of a file that could not be read on."""
         if isinstance(error, Malformed | sqlite3.Error | OSError):
-            return Verdict("malformed", str(self.path), message=str(error))
+            return Verdict("malformed", str(self.path), message=str(error).removeprefix(f"{self.path}: "))
         if isinstance(error, MemoryError):
             return Verdict("weaker", str(self.path), "memory", "the file could not be read on within this memory")
         if is_genuine(error) or isinstance(error, GeneratorExit):
@@ -158,7 +158,7 @@ def _all(sources: Sources, terms: _Terms, pins: Pins | None) -> Iterator[Verdict
     taken = _Taken(sources)
     walk = _Walk(sources)
     entries = iter(walk)
-    loose = terms = terms._replace(erased=taken)
+    loose = terms = terms._replace(erased=taken, answered=walk.answered)
     try:
         # Under a checkpoint the chain is walked twice: no entry is called valid before the pin behind it was seen.
         known = 0 if pins is None else reach(_Walk(sources), pins, taken)
@@ -170,9 +170,10 @@ def _all(sources: Sources, terms: _Terms, pins: Pins | None) -> Iterator[Verdict
                 verdict = _safely(link, terms)
                 if verdict.status not in ("valid", "weaker"):  # what follows from it cannot be derived
                     terms = loose
-                yield _pinned(verdict, pins, link.reached)
-        except Invalid as error:
-            yield Verdict("invalid", walk.last, error.where, str(error))
+                yield _pinned(verdict, pins, link, known)
+        except Invalid as error:  # where it is begins with the entry
+            name = error.where.partition(".")[0]
+            yield Verdict("invalid", name, error.where, str(error).removeprefix(f"{error.where}: "))
         for entry in entries:
             yield _loose(_safely(Link(entry, False), loose))
     except BaseException as error:
@@ -189,7 +190,7 @@ class _Taken:
     def __call__(self) -> Mapping[int, Erased]:
         if self._known is None:
             paths = self._sources.paths
-            self._known = erasures(body for path in paths for body in self._sources.of(path).erasures())
+            self._known = erasures(entry for path in paths for entry in self._sources.of(path).erasures())
         return self._known
 
 
@@ -203,12 +204,26 @@ def _loose(verdict: Verdict) -> Verdict:
     return Verdict("weaker", verdict.name, "chain", "right in itself, but it comes after a break in the chain")
 
 
-def _pinned(verdict: Verdict, pins: Pins | None, reached: bool) -> Verdict:
-    """Under a checkpoint, what it does not reach is right in itself at best."""
-    if verdict.code or pins is None or (reached and not pins.doubt):
+def _pinned(verdict: Verdict, pins: Pins | None, link: Link, known: int) -> Verdict:
+    """Under a checkpoint that confirms `known` entries, what it does not reach is right in itself at best."""
+    if verdict.code or pins is None or (link.reached and not pins.doubt):
         return verdict
-    why = f"the checkpoint reaches it, but {pins.doubt}" if reached else "right in itself, but no checkpoint reaches it"
+    why = "right in itself, but no checkpoint reaches it"
+    if link.reached:
+        why = f"the checkpoint reaches it, but {pins.doubt}"
+    elif link.erased is not None and (link.entry.seq or 0) <= known:
+        why = f"the checkpoint is older than entry {link.erased.by}, which says what was taken away of it"
     return Verdict("weaker", verdict.name, "checkpoint", why)
+
+
+def _check_request(record: Mapping[str, Any], entry: Entry, answered: dict[tuple[str, int], int]) -> None:
+    """A request is answered once. In a log an index sees to that; exported lines have none."""
+    if "request" not in record or entry.seq is None or entry.log is not None:
+        return
+    request = record["request"]
+    first = answered.setdefault((request["key"], request["item"]), entry.seq)
+    if first != entry.seq:
+        raise Invalid("request", words=f"answered twice: by entry {first}, and by this one, entry {entry.seq}")
 
 
 def _budget_of(entry: Entry, terms: _Terms) -> int:
@@ -253,7 +268,7 @@ class _One(NamedTuple):
             self.doubts.append(f"entry {number}, which was not given")
             return None
         if body is None:
-            raise Invalid(where, id, None)
+            raise Invalid(where, words=f"entry {number} with the id {id} is not in the log before it")
         own = digest("audit-entry/1", body)
         try:
             target = read_record(body)
@@ -364,7 +379,10 @@ def _verify(link: Link, terms: _Terms) -> Verdict:
         name = record["id"]
         expect("id", name if entry.id is None else entry.id, name)
         one = _One(record, link, terms, doubts)
-        note = _RULES[check_known(record)](one)
+        kind = check_known(record)
+        if terms.answered is not None:
+            _check_request(record, entry, terms.answered)
+        note = _RULES[kind](one)
         if terms.watch is not None:
             _watched(one, terms.watch)
     except (Malformed, sqlite3.Error, UnicodeDecodeError) as error:

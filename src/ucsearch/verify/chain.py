@@ -33,17 +33,18 @@ NOTHING = b"{}"
 Taken = Callable[[], Mapping[int, Erased]]
 
 
-def erasures(bodies: Iterable[bytes]) -> dict[int, Erased]:
-    """By number, what these entries have taken away. Whether they are right themselves, their own verdicts say."""
-    found: dict[int, Erased] = {}
-    for by, body in enumerate(bodies):
+def erasures(entries: Iterable[tuple[int, bytes]]) -> dict[int, Erased]:
+    """By number, what these entries (numbers and bodies) have taken away. Whether they are right themselves, their own
+    verdicts say."""
+    taken: dict[int, Erased] = {}
+    for by, body in entries:
         try:
             record = loads(body)
-            for one in record["entries"]:
-                found[int(one["entry"])] = Erased(str(one["digest"]), one["left"], by)
+            for item in record["entries"]:
+                taken[int(item["entry"])] = Erased(str(item["digest"]), item["left"], by)
         except (Malformed, KeyError, TypeError, ValueError):
             continue
-    return found
+    return taken
 
 
 class Link(NamedTuple):
@@ -74,48 +75,75 @@ def follow(entries: Iterable[Entry], pins: Pins | None, reached: int, taken: Tak
     """The same entries, each after its digest, its head and the checkpoint's pins were found right, and whether it is
     among those that are `reached`, by number. `taken` says whose content was taken away."""
     seq, head, tree = 0, GENESIS, Tree()
-    known = {} if pins is None else pins.heads
-    part = False
+    pinned = {} if pins is None else pins.heads
+    is_part = False  # some lines of an export
     for entry in entries:
         if entry.seq is None:  # a bare record, or what could not be read
             yield Link(entry, False)
             continue
-        first = seq == 0
-        if first and entry.seq != 1:
+        is_first = seq == 0
+        if is_first and entry.seq != 1:
             # A file may go on from one that is not there; a few exported lines may begin anywhere.
             begun = _begun(entry)
-            part = begun is None
+            is_part = begun is None
             if begun is not None:
                 head, tree = begun
-            require("entry 1.seq", entry.id is None or begun is not None, entry.seq, 1)
-        require(f"entry {seq + 1}.seq", first or entry.seq == seq + 1, entry.seq, seq + 1)
-        own, erased = digest("audit-entry/1", entry.body), None
-        if entry.digest != own and (erased := taken().get(entry.seq)) is not None:
-            left = None if entry.body == NOTHING else own
-            expect(f"entry {entry.seq}.digest", (entry.digest, left), (erased.digest, erased.left))
-        else:
-            expect(f"entry {entry.seq}.digest", entry.digest, own)
-        before = entry.previous if part and first else head
+            if begun is None and entry.id is not None:
+                raise Invalid("entry 1.seq", words=f"missing; the first one present is {entry.seq}")
+        if not is_first and entry.seq != seq + 1:
+            words = "missing; the next one present is" if entry.seq > seq else "expected here, saw entry"
+            raise Invalid(f"entry {seq + 1}.seq", words=f"{words} {entry.seq}")
+        seq = entry.seq
+        erased = _check_digest(entry, taken)
+        before = entry.previous if is_part and is_first else head
         if before is not None:
-            expect(f"entry {entry.seq}.previous", before if entry.previous is None else entry.previous, before)
-            pinned = known.get(entry.seq - 1, before)
-            require(f"entry {entry.seq}.previous", pinned == before, before, f"{pinned}, which the checkpoint saw")
-            time = (entry.written_at or "").encode("utf-8", "surrogateescape")
-            link = bytes.fromhex(before) + entry.seq.to_bytes(8, "big") + bytes.fromhex(entry.digest) + time
-            expect(f"entry {entry.seq}.head", entry.head, digest("audit-head/1", link))
-        seq, head = entry.seq, entry.head
-        require(f"entry {seq}.head", known.get(seq, head) == head, head, f"{known.get(seq)}, which the checkpoint saw")
-        found = Link(entry, before is not None and seq <= reached, before, erased, None if part else tree, first)
-        peaks = None if part else tree.copy() if b'"event":"opened"' in entry.body else tree
-        if not part:
+            _check_head(entry, before, pinned)
+        if pinned.get(seq, entry.head) != entry.head:
+            raise Invalid(f"entry {seq}.head", words=RECOMPUTED)
+        # Of an entry whose content was taken away the chain pins what is left by the entry that says so.
+        pinned_by = seq if erased is None else max(seq, erased.by)
+        peaks = None if is_part else tree.copy() if b'"event":"opened"' in entry.body else tree
+        head = entry.head
+        if not is_part:
             tree.add(bytes.fromhex(head))
-        if pins is not None and pins.root is not None and not part and seq == pins.size:
-            seen = tree.root()
-            require(f"entry {seq}.root", seen == pins.root, seen.hex(), f"{pins.root.hex()} in the checkpoint")
-        yield found._replace(tree=peaks)
-    wanted = reached if pins is None or part else pins.size
+            if pins is not None and pins.root is not None and seq == pins.size and tree.root() != pins.root:
+                raise Invalid(f"entry {seq}.root", words=RECOMPUTED)
+        yield Link(entry, before is not None and pinned_by <= reached, before, erased, peaks, is_first)
+    wanted = reached if pins is None or is_part else pins.size
     if seq < wanted:
-        raise Invalid(f"entry {seq + 1}", "missing", f"{wanted} entries, which the checkpoint saw")
+        words = f"missing; the log ends at entry {seq}, and the checkpoint saw {wanted} entries"
+        raise Invalid(f"entry {seq + 1}", words=words)
+
+
+RECOMPUTED = "is not what the checkpoint saw; the log was edited and its chain recomputed, or replaced"
+UNCHAINED = "does not follow from the entry before it: swapped, inserted, or edited"
+
+
+def _check_digest(entry: Entry, taken: Taken) -> Erased | None:
+    """Whether the content is that of the digest, or what an erasure says is left of it."""
+    own = digest("audit-entry/1", entry.body)
+    if entry.digest == own:
+        return None
+    erased = taken().get(entry.seq or 0)
+    left = None if entry.body == NOTHING else own
+    if erased is None:
+        raise Invalid(f"entry {entry.seq}.digest", words="its content does not match its digest")
+    if (entry.digest, left) != (erased.digest, erased.left):
+        words = f"its content is neither the recorded one nor what entry {erased.by} says is left of it"
+        raise Invalid(f"entry {entry.seq}.digest", words=words)
+    return erased
+
+
+def _check_head(entry: Entry, before: str, pinned: Mapping[int, str]) -> None:
+    seq = entry.seq or 0
+    if entry.previous not in (None, before):
+        raise Invalid(f"entry {seq}.previous", words=UNCHAINED)
+    if pinned.get(seq - 1, before) != before:
+        raise Invalid(f"entry {seq}.previous", words=RECOMPUTED)
+    time = (entry.written_at or "").encode("utf-8", "surrogateescape")
+    linked = bytes.fromhex(before) + seq.to_bytes(8, "big") + bytes.fromhex(entry.digest) + time
+    if entry.head != digest("audit-head/1", linked):
+        raise Invalid(f"entry {seq}.head", words=UNCHAINED)
 
 
 def _begun(entry: Entry) -> tuple[str, Tree] | None:

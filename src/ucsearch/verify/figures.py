@@ -11,10 +11,10 @@ Record = Mapping[str, Any]
 
 
 class Invalid(Exception):
-    """A claim that is false: where it stands, what the record says, what was derived instead."""
+    """A claim that is false: where it stands, what the record says, what was derived instead; or why, in words."""
 
-    def __init__(self, where: str, claimed: object, derived: object) -> None:
-        super().__init__(f"{where}: the record says {claimed!r}, derived {derived!r}")
+    def __init__(self, where: str, claimed: object = None, derived: object = None, *, words: str = "") -> None:
+        super().__init__(f"{where}: {words or f'the record says {claimed!r}, derived {derived!r}'}")
         self.where = where
 
 

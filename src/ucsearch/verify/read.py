@@ -230,17 +230,19 @@ class Source:
                 raise Malformed(f"the blob {name} is of another type")
             return None if found is None else found[0] or b""
 
-    def erasures(self) -> Iterator[bytes]:
-        """Bodies of the entries that say whose content was taken away."""
+    def erasures(self) -> Iterator[tuple[int, bytes]]:
+        """Numbers and bodies of the entries that say whose content was taken away."""
         with self._words():
             if self.is_log:
                 where = f"WHERE kind = 'erasure' AND {RARE} ORDER BY seq"
-                for (body,) in self._opened().execute(f"SELECT body FROM entries {where}"):
-                    yield _bytes(body) if isinstance(body, str) else b""
+                for seq, body in self._opened().execute(f"SELECT seq, body FROM entries {where}"):
+                    yield seq, _bytes(body) if isinstance(body, str) else b""
                 return
             for _, line in lines(self.path):
                 if line is not None and b'"kind":"erasure"' in line:
-                    yield _readable(line).body
+                    entry = _readable(line)
+                    if entry.seq is not None:  # what stands in no chain takes nothing out of one
+                        yield entry.seq, entry.body
 
     # A log
 
