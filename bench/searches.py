@@ -15,7 +15,7 @@ from bench.inventory import Problem, first_windows, make_problem, policies, samp
 from bench.peers_run import PEERS, regret, run_peers
 from bench.table import Row
 from bench.timing import in_process, interleaved, startup
-from ucsearch.decision.final_check import final_check
+from ucsearch.certificate.replay import final_check
 from ucsearch.engine import PanelPlan
 
 WINDOWS, REPEATS = 100_000, 5

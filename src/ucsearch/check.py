@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.certificate.tolerance import share
+from ucsearch.certificate.claims import share
 from ucsearch.errors import InputError, TaskError, UCSearchWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import Proof, Run, UCBeam

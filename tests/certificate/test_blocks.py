@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ucsearch.certificate.claims import derive
-from ucsearch.certificate.proofs import BLOCK, Evidence
+from ucsearch.certificate.claims import BLOCK, Evidence, derive
 
 
 def evidence(windows: int) -> Evidence:

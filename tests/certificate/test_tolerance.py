@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from ucsearch.certificate.api import _reconciled
 from ucsearch.certificate.claims import derive
-from ucsearch.certificate.proofs import _reconciled
 from ucsearch.check import TaskWarning
 from ucsearch.records.canonical import seal
 from ucsearch.records.record import decision_record

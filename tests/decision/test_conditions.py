@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.decision.conditions import BUILT_IN
+from ucsearch.decision.gate import BUILT_IN
 from ucsearch.errors import InputError
 from ucsearch.records import decision_record, seal
 from ucsearch.verify import verify_record

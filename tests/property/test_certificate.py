@@ -14,7 +14,7 @@ from tests.conformance.test_engines import random_panel
 from tests.kit.brute import Enumeration, enumerate_paths
 from tests.kit.counts import some
 from tests.kit.problems import random_problem
-from ucsearch.certificate.proofs import _select
+from ucsearch.certificate.api import _select
 
 # (template, mode, engine, windows, kind). "compiled" runs the text of kernels, which is slower than the plain engine.
 CASES = [

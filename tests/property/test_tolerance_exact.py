@@ -17,7 +17,7 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.counts import some
-from ucsearch.certificate.tolerance import CANCELLED, LEAST, share
+from ucsearch.certificate.claims import CANCELLED, LEAST, share
 from ucsearch.records.record import decision_record
 from ucsearch.verify import verify_record
 

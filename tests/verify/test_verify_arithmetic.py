@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from ucsearch.certificate import proofs
-from ucsearch.certificate.claims import Claims, derive
-from ucsearch.certificate.proofs import _PATH, Evidence, Suffixes, _route, _select, _with_suffixes
+from ucsearch.certificate.api import _PATH, Suffixes, _route, _select, _with_suffixes
+from ucsearch.certificate.claims import Claims, Evidence, derive
 from ucsearch.certificate.route import Retained, choose
 from ucsearch.engine.arrays import Col, OutI
 from ucsearch.policies import ConstrainedBeam

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.allocation.shared import Shared
-from ucsearch.certificate.tolerance import LEAST, shares
+from ucsearch.certificate.claims import LEAST, shares
 from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.plan import Plan

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.certificate.tolerance import LEAST
+from ucsearch.certificate.claims import LEAST
 from ucsearch.errors import InputError
 
 __all__ = ["Missing", "Problem", "Resource", "group_label"]

@@ -14,7 +14,7 @@ from ucsearch.allocation.branch import Split, Tree
 from ucsearch.allocation.cases import Case, law_kind
 from ucsearch.allocation.problem import group_label
 from ucsearch.allocation.shared import Shared
-from ucsearch.certificate.tolerance import share
+from ucsearch.certificate.claims import share
 from ucsearch.decision.decision import Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.errors import RecordError

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.certificate.claims import Claims
-from ucsearch.certificate.proofs import Evidence
+from ucsearch.certificate.claims import Claims, Evidence
 from ucsearch.certificate.replay import Path, Replay, kept_weights
 from ucsearch.certificate.route import Route
 from ucsearch.engine.arrays import Col

@@ -2,6 +2,11 @@
 
 Every comparison is written so that NaN fails it, and by the tolerance of the two figures compared. Arrays are (W, m)
 over first actions unless said otherwise.
+
+The tolerance says how far two scores must be apart to count as different, a small share of what was added up for the
+two: `tau(x, y) = eps * max(size_x, size_y)` with `eps = max(1e-12, 2**-52 * d * (n + 2))`: d steps, n members or points
+that are averaged. There is no absolute part and no part relative to the scores: scaling every reward by a power of two
+scales every tolerance alike, and a cost that all plans share adds its own rounding and nothing more.
 """
 
 from __future__ import annotations
@@ -11,14 +16,48 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.certificate.proofs import BLOCK, Evidence
-from ucsearch.certificate.tolerance import CANCELLED, tolerance
+from ucsearch.engine.arrays import Inputs
+from ucsearch.policies import MODES, Settings
+from ucsearch.spreads import NUMBERS
 
-__all__ = ["Claims", "derive"]
+__all__ = [
+    "BLOCK", "CANCELLED", "LEAST", "Claims", "Evidence", "bound_size", "derive", "path_size", "share", "shares",
+    "tolerance",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+BLOCK = 512  # windows handled at a time, so that what is computed on the way stays in the processor's cache
+LEAST = 1e-12  # thousands of roundings
+ROUNDING = 2.0**-52  # for every step and every number that is averaged
+CANCELLED = 1e6  # a path whose size is so many times its score has lost six digits
+_MEMBERS, _CLOSED = MODES["members"], MODES["closed"]
+_STD, _VARIANCE, _DOWNSIDE = NUMBERS["std"], NUMBERS["variance"], NUMBERS["downside"]
+
+
+class Evidence(NamedTuple):
+    """What the searches found. `exact` says per window that `upper` holds exact values (kind oracle)."""
+
+    actions: Bools  # (W, m) A: feasible first actions that stand for themselves and have a completion
+    lower: Floats  # (W, m) LB = Qr, NaN where no path is retained
+    lower_reward: Floats  # (W, m) R of that path
+    lower_uncertainty: Floats  # (W, m) U of that path
+    searched: Floats  # (W, m) Qr before any oracle suffix was inserted
+    upper: Floats  # (W, m) Q or an admissible bound; NaN where nothing is known
+    exact: Bools  # (W,)
+    reward_lower: Floats  # (W, m) the same pair at risk 0
+    reward_upper: Floats
+    certain_lower: Floats  # (W, m) and for the certainty-equivalent planner
+    certain_upper: Floats
+    selected: Ints  # (W,) a_sel, -1 when no path was found
+    searched_selected: Ints  # (W,) the same before protection
+    lower_size: Floats  # (W, m) sizes of the paths behind `lower`, `searched` and `upper` (see tolerance.py)
+    searched_size: Floats
+    upper_size: Floats
+    reward_size: Floats  # (W, m) sizes of the paths behind `reward_lower` and `certain_lower`, NaN where none
+    certain_size: Floats
+    share: Floats  # (W,) eps of the tolerance
 
 
 class Claims(NamedTuple):
@@ -248,3 +287,56 @@ def _first_at(values: Floats, where: Bools, best: Floats) -> Ints:
     """Per window, the first action whose value is the best known one; -1 when none is."""
     at = where & (values == best[:, None])
     return np.where(np.isfinite(best) & _any(at), np.argmax(at, axis=1), -1)
+
+
+# -------------------------------------------------------------------- how far two scores must be apart
+
+
+def share(steps: int, averaged: float) -> float:
+    """eps where `steps` are added up and `averaged` members or points are averaged (1 where none)."""
+    return max(LEAST, ROUNDING * steps * (max(averaged, 1) + 2))
+
+
+def shares(settings: Settings, inputs: Inputs) -> Floats:
+    """eps of every window, one for all where they share a forecast."""
+    averaged = np.ones(1)  # members or points at most; 1 where there are none
+    if settings.mode == _CLOSED:
+        averaged = np.maximum.reduce(np.diff(inputs.u[:, 0], axis=1, prepend=0.0), axis=1, initial=1.0)
+    elif settings.mode != MODES["scores"]:
+        averaged[:] = max(1, inputs.members.shape[1])
+    return np.maximum(LEAST, ROUNDING * settings.reach * (averaged + 2.0))
+
+
+def tolerance(eps: Floats, size_x: Floats, size_y: Floats) -> Floats:
+    """tau of every pair. An unknown size (NaN) does not count; a size beyond the largest float makes tau infinite."""
+    tau: Floats = eps * np.fmax(np.fmax(size_x, size_y), 0.0)
+    return tau
+
+
+def path_size(gross: Floats, uncertainty: Floats, settings: Settings, risk: float) -> Floats:
+    """The size of a path: everything that was added up for its score, in absolute terms.
+
+    Mean and scores modes add up rewards and uncertainties. In closed mode the recursion has weighed the tail already.
+    In members mode the spread is taken of the members' returns, so that their rounding enters it again: once (std),
+    twice (downside, whose mean rounds as well), by 1 + 1/tail (cvar). A variance in money squared times a risk per
+    money changes by twice the risk times the deviation for every unit by which a return changes.
+    """
+    if settings.mode == _CLOSED or not risk > 0.0:  # 0 times a sum beyond the largest float would be NaN
+        return gross
+    with np.errstate(over="ignore", invalid="ignore"):
+        if settings.mode != _MEMBERS:
+            return gross + risk * uncertainty
+        if settings.spread == _VARIANCE:
+            size: Floats = gross * (1.0 + 2.0 * risk * np.sqrt(uncertainty))
+            return size
+        times = 1.0 if settings.spread == _STD else 2.0 if settings.spread == _DOWNSIDE else 1.0 + 1.0 / settings.tail
+        size = gross * (1.0 + risk * times)
+    return size
+
+
+def bound_size(upper: Floats, step_score: Floats) -> Floats:
+    """The size of a bound without a path: its first step and its value to go, in absolute terms; never less than its
+    own absolute value."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        size: Floats = np.fmax(np.abs(step_score) + np.abs(upper - step_score), np.abs(upper))
+    return size

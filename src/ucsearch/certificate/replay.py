@@ -1,27 +1,44 @@
-"""The plain rules along a given path: what it earns, and in how many members it keeps every rule.
+"""The plain rules along a given path: what it earns, whether it may leave, and in how many members it keeps every rule.
 
 Mean mode asks the rules at the mean outcome only: what holds there may be broken by members further along the path. In
 members mode a path is feasible for all of them by construction.
+
+The final check before a release: the plain rules are asked once more about the path that would leave. Compiled code can
+be wrong about a rule (an index past the end of an array, a constant that has changed, arithmetic in which Python and
+Numba differ), and a rule can be no rule at all (a clock or a random number in it). What the plain functions do not
+confirm is not released. Mean and scores modes: the whole path at the planning outcomes, and what it earns. Members
+mode: the path of the heaviest member and of one drawn by the window's content, each asked for twice. Closed mode: the
+policy after low, middle and high outcomes, and the first step's reward. Rules that reach what no record can hold are
+asked about the whole path, all members, twice, and rules whose own content changed meanwhile release nothing
+(`decision.api`). A doubt is looked into by the plain engine step by step before it counts.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Inputs, read_only
 from ucsearch.engine.compiled import compile as kernels
-from ucsearch.layout import Layout
+from ucsearch.engine.plain.faults import TaskFault
+from ucsearch.engine.plan import Plan
+from ucsearch.engine.status import Fault
+from ucsearch.formatting import action_figure
+from ucsearch.layout import Layout, own_row
 from ucsearch.policies import MODES
-from ucsearch.rules.answers import as_allowed, as_number
+from ucsearch.rules.answers import as_allowed, as_number, guarded
 from ucsearch.task import Task
 
-__all__ = ["Earned", "Path", "Replay", "kept_weights", "prepare"]
+if TYPE_CHECKING:
+    from ucsearch.certificate.certificate import CertifiedPanel
+
+__all__ = ["Earned", "Path", "Replay", "final_check", "kept_weights", "prepare"]
 
 Floats = NDArray[np.float64]
 
@@ -126,7 +143,143 @@ class Replay:
         yield state, math.nan, None
 
 
-# -------------------------------------------------------------------- many windows by a kernel
+# -------------------------------------------------------------------- the final check
+
+_MEMBERS, _SCORES, _CLOSED = MODES["members"], MODES["scores"], MODES["closed"]
+
+
+def final_check(certified: CertifiedPanel, released: NDArray[np.bool_], unseen: bool = False) -> dict[int, str]:
+    """Windows whose release the plain rules do not confirm, and why. `unseen`: the rules reach what cannot be seen (a
+    clock, random numbers, an open file); they are asked about everything, twice."""
+    windows = np.flatnonzero(released).tolist()
+    if certified.plan.settings.mode == _CLOSED:
+        found = {w: _policy_doubt(certified, w, unseen) for w in windows}
+    else:
+        confirmed = _Paths(certified)
+        found = {w: _path_doubt(certified, w) for w in windows if unseen or not confirmed(w)}
+    return {w: why for w, why in found.items() if why}
+
+
+class _Paths:
+    """Whether the plain rules confirm the path that a window would release."""
+
+    def __init__(self, certified: CertifiedPanel) -> None:
+        self.certified, self.plan = certified, certified.plan
+        task, settings = self.plan.task, self.plan.settings
+        self.members = settings.mode == _MEMBERS
+        ends = not (self.members and len(task.continuations) > 0)
+        self.replay = Replay(task, self.plan.layout, settings.discounts, ends)
+
+    def __call__(self, w: int) -> bool:
+        certified, plan, inputs = self.certified, self.plan, self.plan.inputs
+        first = int(certified.released[w])
+        indices = certified.paths[w, first].tolist()
+        start = plan.start(w)
+        path = Path(start.state, [start.actions[i] for i in indices], (), start.params)
+        if self.members:
+            return all(self._twice(path, own) for own in self._two_members(w))
+        scores = own_row(inputs.q, w).tolist() if plan.settings.mode == _SCORES else None
+        path = path._replace(outcomes=self._outcomes(own_row(inputs.mean, w)))
+        earned = self.replay.earns(path, scores, indices)
+        if earned is None:
+            return False
+        tau = float(certified.evidence.share[w]) * earned.size
+        return abs(earned.reward - float(certified.evidence.lower_reward[w, first])) <= tau < np.inf
+
+    def _twice(self, path: Path, outcomes: Sequence[Any]) -> bool:
+        path = path._replace(outcomes=outcomes)
+        earned = self.replay.earns(path)
+        return earned is not None and earned == self.replay.earns(path)
+
+    def _two_members(self, w: int) -> list[list[Any]]:
+        """Outcomes of the heaviest member, and of one drawn by the window's content."""
+        members = own_row(self.plan.inputs.members, w)
+        drawn = zlib.crc32(members.tobytes()) % members.shape[0]
+        heaviest = int(np.argmax(own_row(self.plan.inputs.weights, w)))
+        return [self._outcomes(members[j]) for j in (heaviest, drawn)]
+
+    def _outcomes(self, rows: Floats) -> list[Any]:
+        return self.plan.task.outcomes_of(rows[: self.plan.settings.depth].tolist())
+
+
+def _path_doubt(certified: CertifiedPanel, w: int) -> str:
+    """The same path through the plain engine, all members and both figures; "" when it is confirmed after all."""
+    plan, first = certified.plan[w], int(certified.released[w])
+    try:
+        ends = []
+        for _ in range(2):
+            window, state = plan.start()
+            node = window.root(state)
+            for h, i in enumerate(certified.paths[w, first].tolist()):
+                if not window.allowed(node.states, i, h):
+                    return f"the plain rules do not allow action {action_figure(window.actions[i])} at step {h}"
+                extended = window.extend(node, window.score_one(node, i, h), h)
+                if extended is None:
+                    return "the plain rules do not let the path end there"
+                node = extended
+            ends.append((node.reward, node.uncertainty))
+    except TaskFault as fault:
+        return f"{fault} (step {fault.step}, action {plan.actions[fault.action]})"
+    if ends[0] != ends[1]:
+        return f"the rules are not deterministic: the same path earns {ends[0][0]!r} and {ends[1][0]!r}"
+    size = float(certified.evidence.lower_size[w, first])
+    recorded = (certified.evidence.lower_reward[w, first], certified.evidence.lower_uncertainty[w, first])
+    for name, own, engine in zip(("reward", "uncertainty"), ends[0], recorded, strict=True):
+        if not abs(own - engine) <= certified.evidence.share[w] * size:
+            return f"the plain rules give a {name} of {own:.9g} where the search found {engine:.9g}"
+    return ""
+
+
+def _policy_doubt(certified: CertifiedPanel, w: int, unseen: bool) -> str:
+    plan = certified.plan[w]
+    why = _policy_look(plan, float(certified.evidence.share[w]))
+    return why or (_policy_again(plan, certified.plan[w]) if unseen else "")
+
+
+def _policy_again(plan: Plan, again: Plan) -> str:
+    """Closed mode: the same steps of the policy by two plans that were built of one search."""
+    task, seen = plan.task, []
+    try:
+        for one in (plan, again):
+            window, _ = one.start()
+            ends = [branch.states[-1] for branch in one.branches] if task.terminal is not None else []
+            seen.append((one.branches, [as_number(guarded(task.terminal, end, window.params)) for end in ends]))
+    except Exception as error:  # whatever user code raises the second time
+        return f"the rules are not deterministic: asked again, {type(error).__name__}: {error}"
+    return "" if seen[0] == seen[1] else "the rules are not deterministic: asked again, a policy's steps are others"
+
+
+def _policy_look(plan: Plan, eps: float) -> str:
+    """Closed mode: the policy after low, middle and high outcomes, every action allowed, and the first step's mean
+    reward twice; "" when all is as the search found it."""
+    window, start = plan.start()
+    try:
+        for branch in plan.branches:
+            for h, (state, a) in enumerate(zip(branch.states, branch.actions, strict=False)):
+                if not window.allowed((state,), window.actions.index(a), h):
+                    what = f"action {action_figure(a)} at step {h} after {branch.name} outcomes"
+                    return f"the plain rules do not allow {what}"
+            if not window.ended(branch.states[-1:], plan.settings.depth - 1, plan.action_index):
+                return f"the plain rules do not let the plan end as it does after {branch.name} outcomes"
+        found = []
+        for _ in range(2):
+            total = 0.0
+            for k in range(int(window.u[0][1])):
+                args = (start, plan.action, window.members[k][0], 0, window.params)
+                earned = window.number(plan.task.reward_at, Fault.REWARD, 0, plan.action_index, *args)
+                total += window.weights[k] * earned
+            found.append(total)
+    except TaskFault as fault:
+        return f"{fault} (step {fault.step}, action {window.actions[fault.action]})"
+    if found[0] != found[1]:
+        return f"the rules are not deterministic: the first step earns {found[0]!r} and {found[1]!r}"
+    first = plan.outputs.table[plan.window, plan.action_index]
+    if not abs(found[0] - first[4]) <= eps * float(first[6]):
+        return f"the plain rules give a first reward of {found[0]:.9g} where the search found {first[4]:.9g}"
+    return ""
+
+
+# -------------------------------------------------------------------- members kept, of many windows by a kernel
 
 # For callers that prepared it, such as a service: nothing is compiled on the way. Only rules of this package are taken:
 # a rule that divides by zero raises in plain Python and goes on when compiled, and which of the two a stranger's does

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.certificate.tolerance import tolerance
+from ucsearch.certificate.claims import tolerance
 from ucsearch.policies import ConstrainedBeam
 
 __all__ = ["Retained", "Route", "choose"]

@@ -15,11 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.certificate.api import certify_panel
 from ucsearch.certificate.certificate import CertifiedPanel
-from ucsearch.decision.conditions import evaluate, unconfirmed
-from ucsearch.decision.decision import Decision, DecisionPanel, Outcome, Refused
-from ucsearch.decision.fallbacks import Fallbacks, checked_fallback
-from ucsearch.decision.final_check import final_check
-from ucsearch.decision.gate import Calibration, Context, Gate, Reason
+from ucsearch.certificate.replay import final_check
+from ucsearch.decision.decision import Decision, DecisionPanel, Fallbacks, Outcome, Refused, checked_fallback
+from ucsearch.decision.gate import Calibration, Context, Gate, Reason, evaluate, unconfirmed
 from ucsearch.decision.words import explain_fallback
 from ucsearch.errors import InputError
 from ucsearch.policies import PROOF, RUN, Policy, Proof, Run, check_options

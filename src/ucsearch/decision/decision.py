@@ -1,10 +1,13 @@
-"""A decision: what leaves, under which outcome, and why. Panels hold arrays and make a `Decision` on demand."""
+"""A decision: what leaves, under which outcome, and why. Panels hold arrays and make a `Decision` on demand.
+
+The tasks' own fallbacks are plain Python of the user's: asked where one is needed, once, and checked.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -14,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.certificate.certificate import Certificate, CertifiedPanel
-from ucsearch.decision.conditions import Checked
-from ucsearch.decision.fallbacks import Fallbacks
-from ucsearch.decision.gate import FAILURES, IN_TIME, TIE_ALLOWED, Context, Gate, Reason
+from ucsearch.decision.gate import FAILURES, IN_TIME, TIE_ALLOWED, CheckedCondition, Context, Gate, Reason
 from ucsearch.decision.view import brief, brief_panel, frame_of, html_of, html_panel
 from ucsearch.decision.words import explain_condition, explain_fallback, explain_keeping, explain_mode, explain_release
+from ucsearch.engine.arrays import Col
 from ucsearch.formatting import action_figure, figure
+from ucsearch.layout import own_rows
+from ucsearch.rules.answers import as_allowed, as_number, guarded
 from ucsearch.rules.dialect import explain as rules_words
 from ucsearch.rules.dialect import findings
 from ucsearch.task import Task
@@ -27,10 +31,10 @@ from ucsearch.task import Task
 if TYPE_CHECKING:
     from ucsearch.report.picture import Picture
 
-__all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome", "Refused"]
-
+__all__ = ["Decision", "DecisionPanel", "Fallbacks", "GateRow", "Outcome", "Refused", "checked_fallback"]
 
 SHOWN_STEPS = 4  # of a policy, in words
+_REWARD, _UNCERTAINTY = int(Col.STEP_REWARD), int(Col.STEP_UNCERTAINTY)
 
 
 class Outcome(StrEnum):
@@ -135,13 +139,86 @@ class Decision:
         return plot_decision(self, field)
 
 
+def checked_fallback(task: Task, state: Any, params: Any, available: Sequence[Any]) -> tuple[Any, bool]:
+    """The fallback and whether it may be sent; a fallback that raises or is no action may not."""
+    try:
+        found = guarded(task.fallback, state, params)
+        action = tuple(map(as_number, found)) if task.width else as_number(found)  # finite: `in` compares by value
+        if action not in available:
+            return math.nan, False
+        return action, as_allowed(guarded(task.feasible_at, state, action, 0, params))
+    except Exception:  # whatever user code raises here means the same: there is no fallback to rely on
+        return math.nan, False
+
+
+class Fallbacks:
+    """Fallbacks of a panel. A window that is released asks for its own only when somebody looks."""
+
+    def __init__(self, certified: CertifiedPanel) -> None:
+        count = len(certified)
+        self._certified = certified
+        self._asked = np.zeros(count, bool)
+        self._action, self._feasible = np.full(count, np.nan), np.zeros(count, bool)
+        self._costs: dict[int, float] = {}  # as far as somebody announced that he will look
+
+    def ask(self, windows: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Actions and whether they may be sent, (W,), certain where `windows` says so; None: everywhere."""
+        rest = np.flatnonzero(~self._asked if windows is None else windows & ~self._asked)
+        if rest.size:
+            self._fill(rest)
+        return self._action, self._feasible
+
+    def _fill(self, rest: NDArray[np.int64]) -> None:
+        plan = self._certified.plan
+        for w in rest.tolist():
+            action, self._feasible[w] = checked_fallback(plan.task, *plan.start(w))
+            self._action[w] = action if action != action else plan.task.number_of(action)
+        self._asked[rest] = True
+
+    def prepare(self, windows: Sequence[int]) -> None:
+        """Ask for all of these at once, for whoever looks at one after another."""
+        chosen = np.asarray(windows, np.int64)
+        rest = chosen[~self._asked[chosen]]
+        if rest.size:
+            self._fill(rest)
+        self._costs.update(zip(chosen.tolist(), self._cost(chosen).tolist(), strict=True))
+
+    def at(self, w: int) -> tuple[Any, bool, float]:
+        """Action (NaN: none), whether it may be sent, and its cost, of one window."""
+        if not self._asked[w]:
+            self._fill(np.array([w]))
+        cost = self._costs.get(w)
+        if cost is None:
+            cost = float(self._cost(np.array([w]))[0])
+        return self._certified.plan.task.action_of(float(self._action[w])), bool(self._feasible[w]), cost
+
+    def cost(self, windows: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+        """Of those windows, or all: first step of the candidate against the one-step fallback, in risk-adjusted reward;
+        NaN unknown."""
+        self.ask(windows)
+        return self._cost(np.arange(self._asked.size) if windows is None else np.flatnonzero(windows))
+
+    def _cost(self, windows: NDArray[np.int64]) -> NDArray[np.float64]:
+        plan = self._certified.plan
+        table, rows = plan.outputs.table[windows], np.arange(windows.size)
+        step = table[:, :, _REWARD] - plan.settings.risk * table[:, :, _UNCERTAINTY]
+        grid = own_rows(plan.inputs.actions, windows)
+        match = grid == self._action[windows, None]
+        place = match.argmax(axis=1)  # the first one, where there is one
+        of_fallback = np.where(match[rows, place], step[rows, place], np.nan)
+        first = self._certified.released[windows]
+        candidate = np.where(first >= 0, step[rows, np.maximum(first, 0)], np.nan)
+        cost: NDArray[np.float64] = candidate - of_fallback
+        return cost
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class DecisionPanel:
     """W decisions as arrays; `panel[w]` is one `Decision`."""
 
     certified: CertifiedPanel  # the panel with its proofs
     gate: Gate  # what was asked
-    conditions: tuple[Checked, ...]  # every condition for all windows
+    conditions: tuple[CheckedCondition, ...]  # every condition for all windows
     context: Context  # what the caller knows: age of the trace, time spent, calibration, a pause
     outcome: NDArray[np.str_]  # (W,)
     action: NDArray[np.float64]  # (W,) NaN on HOLD; of tuples their places in `task.actions`

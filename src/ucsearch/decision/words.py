@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ucsearch.certificate.certificate import Certificate, Closed, Rival
-from ucsearch.decision.conditions import BUILT_IN
-from ucsearch.decision.gate import Reason
+from ucsearch.decision.gate import BUILT_IN, Reason
 from ucsearch.engine.plan import explain_progress, more_effort
 from ucsearch.formatting import ONLY_ONE, figure
 from ucsearch.policies import MODES

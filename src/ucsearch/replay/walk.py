@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.decision.fallbacks import checked_fallback
+from ucsearch.decision.decision import checked_fallback
 from ucsearch.engine.inputs import action_grid
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import TaskError

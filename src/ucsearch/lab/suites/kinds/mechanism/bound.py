@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ucsearch.certificate.tolerance import LEAST
+from ucsearch.certificate.claims import LEAST
 
 __all__ = ["Retained", "Slacks", "beta_needed", "excess", "quantile", "slacks"]
 

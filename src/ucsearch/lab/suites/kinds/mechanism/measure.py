@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.certificate.certificate import CertifiedPanel
-from ucsearch.certificate.tolerance import path_size, shares
+from ucsearch.certificate.claims import path_size, shares
 from ucsearch.decision.api import decide_panel
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.decision.gate import Gate
