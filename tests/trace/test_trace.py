@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES, Clock
 from ucsearch.errors import InputError
-from ucsearch.trace.files import _unpacks_to
 from ucsearch.trace.members import interpolate, levels, normal_points, normal_quantile, weighted_mean
-from ucsearch.trace.trace import content_hash
+from ucsearch.trace.trace import _unpacks_to, content_hash
 
 NAN, INF = float("nan"), float("inf")
 CLOCK = TEMPLATES["clock"].task
@@ -477,7 +476,7 @@ def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, monkeypatch:
     path = tmp_path / "trace.npz"
     uc.Trace.from_members(np.zeros((1, 60_000))).save(path)
     assert uc.Trace.load(path).horizon == 60_000
-    monkeypatch.setattr("ucsearch.trace.files._MOST", 900_000)
+    monkeypatch.setattr("ucsearch.trace.trace._MOST", 900_000)
     with pytest.raises(InputError, match="bytes unpack to"):
         uc.Trace.load(path)
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +17,15 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.layout import own_row
 
+if TYPE_CHECKING:
+    from ucsearch.trace.trace import Declared
+
 __all__ = [
     "NEVER",
     "Class",
-    "Declared",
     "Law",
     "Laws",
     "bins_of",
-    "check_declared",
     "law_arrays",
     "law_of",
     "markov_classes",
@@ -128,87 +128,9 @@ def plain_sum(values: list[float]) -> float:
     return total
 
 
-MEMBERS_PER_BIN = 30  # fewer leave the shares between bins to chance
 RATIO_STEPS = (2, 3, 7)  # over which the variance ratio is reported
 SNAP = 1e-9  # a block mean this close to the lattice, in units, lies on it
-MOST_POINTS = 4_096  # blocks of a lattice
 _FAR = float(1 << 52)  # multiples of the unit beyond this are not told apart
-
-
-class Declared(NamedTuple):
-    """What is said about members across steps, besides the coupling's name."""
-
-    origin: str = ""  # the coupling of the members before an independent law was made of them; "" when none was
-    unit: float | tuple[float, ...] = 0.0  # lattice spacing in outcome units, or one per window; 0 without a lattice
-    points: int = 0  # blocks per step on the lattice; 0 without one
-    bins: int = 0  # K of a markov law; 0 otherwise
-    draws: tuple[tuple[float, float], ...] = ()  # values and probabilities of a last field that is drawn every step
-
-    def written(self) -> dict[str, Any]:
-        """What is said, and nothing else, as it enters hashes: units as hexadecimal text, which has one form."""
-        said = {name: value for name, value in self._asdict().items() if value}
-        if self.draws:
-            said["draws"] = [[float(x).hex() for x in pair] for pair in self.draws]
-        if isinstance(self.unit, tuple):
-            return {**said, "unit": [float(x).hex() for x in self.unit]}
-        return {**said, "unit": float(self.unit).hex()} if self.unit else said
-
-    @classmethod
-    def read(cls, said: Mapping[str, Any]) -> Declared:
-        """What `written` wrote."""
-        unit = said.get("unit", "0x0p+0")
-        read = tuple(map(float.fromhex, unit)) if isinstance(unit, list) else float.fromhex(unit)
-        draws = tuple((float.fromhex(x), float.fromhex(p)) for x, p in said.get("draws", ()))
-        return cls(**{**said, "unit": read, "draws": draws})
-
-    def of_window(self, w: int) -> Declared:
-        """What is declared about one window of a panel."""
-        return self._replace(unit=self.unit[w]) if isinstance(self.unit, tuple) else self
-
-
-def check_declared(kind: str, declared: Declared, shape: tuple[int, ...], has_nodes: bool) -> None:
-    """What goes with a coupling: nodes with a tree, bins with a chain, a lattice with independent steps only."""
-    if (kind == "tree") != has_nodes:
-        raise InputError("trace.node", "nodes" if has_nodes else "nothing", "nodes with coupling='tree', and only then")
-    if not isinstance(declared, Declared) or not isinstance(declared.origin, str):
-        raise InputError("trace.declared", repr(declared), "what `declare` or `on_lattice` made")
-    size, fields = shape[1], shape[3]
-    unit, points, bins = declared.unit, declared.points, declared.bins
-    if declared.draws:
-        check_draws(declared.draws)
-        if kind != "independent" or fields < 2:
-            raise InputError("trace.draws", f"{kind}, {fields} fields", "independent steps, and a field that is drawn")
-        fields -= 1
-    if unit != 0 or points != 0:
-        if kind != "independent" or fields != 1:
-            raise InputError("trace", f"{kind}, {fields} fields", "independent steps and one field on a lattice")
-        if isinstance(unit, tuple) and len(unit) != shape[0]:
-            raise InputError("unit", f"{len(unit)} numbers", f"one, or {shape[0]}, one per window")
-        for i, one in enumerate(unit if isinstance(unit, tuple) else (unit,)):
-            if isinstance(one, bool) or not isinstance(one, int | float | np.number) or not 0.0 < float(one) < math.inf:
-                index = i if isinstance(unit, tuple) else None
-                raise InputError("unit", repr(one), "a finite number above 0, in units of the outcome", index=index)
-        _whole("points", points, MOST_POINTS, f"a whole number from 1 to {MOST_POINTS}")
-    if (kind == "markov") != (bins != 0):
-        raise InputError("trace.bins", repr(bins), "a number of bins with coupling='markov', and only then")
-    if bins != 0:
-        most = size // MEMBERS_PER_BIN
-        _whole("trace.bins", bins, most, f"from 1 to {most}: at least {MEMBERS_PER_BIN} members for each bin")
-        if fields != 1:
-            raise InputError("trace.members", f"{fields} fields per outcome", "one, with coupling='markov'")
-
-
-def check_draws(draws: tuple[tuple[float, float], ...]) -> None:
-    """Ascending values with positive probabilities that add up to 1."""
-    values, shares = [x for x, _ in draws], [p for _, p in draws]
-    fine = all(a < b for a, b in pairwise(values)) and all(math.isfinite(x) for x in values)
-    if not (fine and all(p > 0.0 for p in shares) and abs(plain_sum(shares) - 1.0) <= SNAP):
-        raise InputError("trace.draws", draws, "ascending values, each with a probability above 0; in sum 1")
-
-
-def _whole(name: str, value: object, most: int, expected: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InputError(name, repr(value), expected)
 
 
 @dataclass(frozen=True, eq=False)

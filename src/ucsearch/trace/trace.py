@@ -1,31 +1,33 @@
-"""The class `Trace`: its constructors, the law of its outcomes, its hash, its file."""
+"""The class `Trace`: its constructors, what is declared about its outcomes, its hash, its file."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Any, Literal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.layout import as_finite, own_row, own_rows
-from ucsearch.trace.files import load_trace, save_trace
 from ucsearch.trace.law import (
     RATIO_STEPS,
-    Declared,
+    SNAP,
     Law,
     Laws,
-    check_declared,
-    check_draws,
     law_arrays,
     law_of,
+    plain_sum,
     variance_ratio,
 )
 from ucsearch.trace.members import (
@@ -46,7 +48,7 @@ from ucsearch.trace.members import (
     uniform,
 )
 
-__all__ = ["Trace", "join_traces"]
+__all__ = ["Declared", "Trace", "join_traces"]
 
 
 Floats = NDArray[np.float64]
@@ -54,6 +56,43 @@ Coupling = Literal["joint", "comonotone", "independent", "tree", "markov"]
 Method = Literal["grid", "sobol", "sampled"]  # how marginals become members
 COUPLINGS = ("joint", "comonotone", "independent", "tree", "markov")
 _LAWS = ("independent", "tree", "markov")  # couplings that say what is learned when
+MEMBERS_PER_BIN = 30  # fewer leave the shares between bins to chance
+MOST_POINTS = 4_096  # blocks of a lattice
+_MOST = 1 << 30  # bytes that any file may unpack to
+_TIMES = 100  # its own size, which a larger one may unpack to
+
+
+class Declared(NamedTuple):
+    """What is said about members across steps, besides the coupling's name."""
+
+    origin: str = ""  # the coupling of the members before an independent law was made of them; "" when none was
+    unit: float | tuple[float, ...] = 0.0  # lattice spacing in outcome units, or one per window; 0 without a lattice
+    points: int = 0  # blocks per step on the lattice; 0 without one
+    bins: int = 0  # K of a markov law; 0 otherwise
+    draws: tuple[tuple[float, float], ...] = ()  # values and probabilities of a last field that is drawn every step
+
+    def written(self) -> dict[str, Any]:
+        """What is said, and nothing else, as it enters hashes: units as hexadecimal text, which has one form."""
+        said = {name: value for name, value in self._asdict().items() if value}
+        if self.draws:
+            said["draws"] = [[float(x).hex() for x in pair] for pair in self.draws]
+        if isinstance(self.unit, tuple):
+            return {**said, "unit": [float(x).hex() for x in self.unit]}
+        return {**said, "unit": float(self.unit).hex()} if self.unit else said
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> Declared:
+        """What `written` wrote."""
+        unit = said.get("unit", "0x0p+0")
+        read = tuple(map(float.fromhex, unit)) if isinstance(unit, list) else float.fromhex(unit)
+        draws = tuple((float.fromhex(x), float.fromhex(p)) for x, p in said.get("draws", ()))
+        return cls(**{**said, "unit": read, "draws": draws})
+
+    def of_window(self, w: int) -> Declared:
+        """What is declared about one window of a panel."""
+        return self._replace(unit=self.unit[w]) if isinstance(self.unit, tuple) else self
+
+
 _NOTHING = Declared()
 
 
@@ -437,7 +476,7 @@ class Trace:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Read what `save` wrote; a file whose content does not match its hash is refused."""
-        return load_trace(path, cls.trusted)
+        return load_trace(path)
 
     def __repr__(self) -> str:
         what = f"{self.q.shape[2]} action scores" if self.is_scores else f"{self.size} members"
@@ -562,3 +601,117 @@ def content_hash(meta: dict[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
         digest.update(f"\0{','.join(map(str, array.shape))}\0".encode())
         digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
     return digest.hexdigest()
+
+
+# -------------------------------------------------------------------- checks of what is declared
+
+
+def check_declared(kind: str, declared: Declared, shape: tuple[int, ...], has_nodes: bool) -> None:
+    """What goes with a coupling: nodes with a tree, bins with a chain, a lattice with independent steps only."""
+    if (kind == "tree") != has_nodes:
+        raise InputError("trace.node", "nodes" if has_nodes else "nothing", "nodes with coupling='tree', and only then")
+    if not isinstance(declared, Declared) or not isinstance(declared.origin, str):
+        raise InputError("trace.declared", repr(declared), "what `declare` or `on_lattice` made")
+    size, fields = shape[1], shape[3]
+    unit, points, bins = declared.unit, declared.points, declared.bins
+    if declared.draws:
+        check_draws(declared.draws)
+        if kind != "independent" or fields < 2:
+            raise InputError("trace.draws", f"{kind}, {fields} fields", "independent steps, and a field that is drawn")
+        fields -= 1
+    if unit != 0 or points != 0:
+        if kind != "independent" or fields != 1:
+            raise InputError("trace", f"{kind}, {fields} fields", "independent steps and one field on a lattice")
+        if isinstance(unit, tuple) and len(unit) != shape[0]:
+            raise InputError("unit", f"{len(unit)} numbers", f"one, or {shape[0]}, one per window")
+        for i, one in enumerate(unit if isinstance(unit, tuple) else (unit,)):
+            if isinstance(one, bool) or not isinstance(one, int | float | np.number) or not 0.0 < float(one) < math.inf:
+                index = i if isinstance(unit, tuple) else None
+                raise InputError("unit", repr(one), "a finite number above 0, in units of the outcome", index=index)
+        _whole("points", points, MOST_POINTS, f"a whole number from 1 to {MOST_POINTS}")
+    if (kind == "markov") != (bins != 0):
+        raise InputError("trace.bins", repr(bins), "a number of bins with coupling='markov', and only then")
+    if bins != 0:
+        most = size // MEMBERS_PER_BIN
+        _whole("trace.bins", bins, most, f"from 1 to {most}: at least {MEMBERS_PER_BIN} members for each bin")
+        if fields != 1:
+            raise InputError("trace.members", f"{fields} fields per outcome", "one, with coupling='markov'")
+
+
+def check_draws(draws: tuple[tuple[float, float], ...]) -> None:
+    """Ascending values with positive probabilities that add up to 1."""
+    values, shares = [x for x, _ in draws], [p for _, p in draws]
+    fine = all(a < b for a, b in pairwise(values)) and all(math.isfinite(x) for x in values)
+    if not (fine and all(p > 0.0 for p in shares) and abs(plain_sum(shares) - 1.0) <= SNAP):
+        raise InputError("trace.draws", draws, "ascending values, each with a probability above 0; in sum 1")
+
+
+def _whole(name: str, value: object, most: int, expected: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InputError(name, repr(value), expected)
+
+
+# -------------------------------------------------------------------- files
+
+
+def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write an .npz file, whole or not at all."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".trace-", suffix=".npz")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            np.savez_compressed(
+                stream, members=trace.members, weights=trace.weights, mean=trace.mean, q=trace.q, u=trace.u,
+                node=np.zeros(0) if trace.node is None else trace.node,
+                meta=np.array(json.dumps({**trace.meta(), "panel": trace.panel, "hash": trace.hash})),
+            )  # fmt: skip
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load_trace(path: str | os.PathLike[str]) -> Trace:
+    """Read what `save_trace` wrote; a file whose content does not match its hash is refused."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            _unpacks_to(sum(part.file_size for part in file.zip.infolist()), os.path.getsize(path))
+            meta = json.loads(str(file["meta"]))
+            arrays = [freeze(_of_kind(file[name], "f8").astype(np.float64)) for name in ARRAYS]
+            node = file["node"] if "node" in file.files else np.zeros(0)
+        nodes = freeze_nodes(_of_kind(node, "i8")) if node.size else None
+        unread = Trace.trusted(
+            *arrays, meta["panel"], meta["coupling"], meta["model"],
+            tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]), Declared.read(meta.get("law", {})),
+            nodes,
+        )  # fmt: skip
+        recorded = str(meta["hash"])
+        content = unread.hash
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        seen = f"{path} ({type(error).__name__}: {error})"
+        raise InputError("trace file", seen, "a file written by Trace.save") from None
+    if content != recorded:
+        raise InputError("trace file", f"content hash {content[:12]}", f"{recorded[:12]} as recorded")
+    try:
+        unread.check()  # a hash says that nothing was changed, not that it was right
+    except Exception as error:
+        raise InputError("trace file", f"{path} ({error})", "a file written by Trace.save") from None
+    return unread
+
+
+def _unpacks_to(size: int, packed: int) -> None:
+    """A megabyte of zeros packed a thousand times would be a gigabyte of memory before anybody could look at it."""
+    if size > max(_MOST, _TIMES * packed):
+        raise ValueError(f"{packed:,} bytes unpack to {size:,}")
+
+
+def _of_kind(array: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Numbers as `save_trace` writes them, in any order of bytes: the hash takes all for doubles, so what is narrower
+    or longer than it looks would go unseen."""
+    if array.dtype.str[1:] != kind:
+        raise ValueError(f"numbers of kind {array.dtype}, not {kind}")
+    return array

@@ -36,7 +36,7 @@ from ucsearch.records.reader import AuditReader
 from ucsearch.spreads import SPREADS
 from ucsearch.task import Task
 from ucsearch.trace import Trace
-from ucsearch.trace.law import Declared
+from ucsearch.trace.trace import Declared
 
 __all__ = ["Asked", "asked_again", "find_decision", "offered_array", "refused_words"]
 

@@ -25,8 +25,8 @@ from ucsearch.scale.segments.rows import COLUMNS, Batch
 from ucsearch.scale.segments.shared import Shared
 from ucsearch.task import Task
 from ucsearch.trace import Trace
-from ucsearch.trace.law import Declared
 from ucsearch.trace.members import uniform, weighted_mean
+from ucsearch.trace.trace import Declared
 
 __all__ = ["ANY", "NotAtHand", "Rebuilt", "rebuilt", "recalibration_text", "record_of"]
 
