@@ -14,7 +14,7 @@ from ucsearch.errors import InputError, TaskError, UCSearchWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import Proof, Run, UCBeam
 from ucsearch.rules.dialect import explain, findings
-from ucsearch.task import CHECKED, Task, View
+from ucsearch.task import Task, View
 
 __all__ = ["TaskWarning", "check_task"]
 
@@ -63,7 +63,7 @@ def check_task(
         _check_engines(task, state, samples, depth)
     if task.identity.refused:
         warn_user(f"task {task.name!r} cannot be recorded: {task.identity.refused}", TaskWarning)
-    task.__dict__[CHECKED] = True
+    task.cache["checked"] = True
 
 
 def _check_sums(task: Task, state: Any, samples: list[Any], depth: int) -> None:

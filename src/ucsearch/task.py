@@ -20,6 +20,7 @@ A `prepare` with a third argument gets a `View` and then `bound` speaks of rewar
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,8 +45,6 @@ else:
     from typing import TypeVar
 
     State, Params = TypeVar("State"), TypeVar("Params")
-import inspect
-from typing import Any
 
 __all__ = [
     "ARITY",
@@ -73,7 +72,6 @@ ARITY = {
     "allowed_end": (2, "(s, p)"),
     "bound": (4, "(s, h, table, p)"),
 }
-CHECKED = "_kept_checked"  # kept on a task that `check_task` has found right
 
 
 class View(NamedTuple):
@@ -132,41 +130,6 @@ class Condition:
     limit: float  # in units of the figure
     words: str  # what is so when it holds, such as "the order fits the truck"
 
-    if TYPE_CHECKING:  # what rules look like; the fields themselves are called with one argument more or less
-
-        def __init__(
-            self,
-            name: str,
-            state: type[State],
-            actions: Sequence[Any] | NDArray[Any],
-            feasible: Callable[[State, Any, Params], Any] | Callable[[State, Any, int, Params], Any],
-            step: Callable[[State, Any, Any, Params], State] | Callable[[State, Any, Any, int, Params], State],
-            reward: Callable[[State, Any, Any, Params], Any] | Callable[[State, Any, Any, int, Params], Any],
-            fallback: Callable[[State, Params], Any],
-            params: Params = ...,
-            outcome: type[Any] | None = None,
-            labels: Sequence[str] = (),
-            version: str = "1",
-            prepare: Callable[[Any, Params], Any] | Callable[[Any, Params, View], Any] | None = None,
-            bound: Callable[[State, int, Any, Params], Any] | None = None,
-            terminal: Callable[[State, Params], Any] | None = None,
-            invariant: Callable[[State, Params], Any] | None = None,
-            continuations: Sequence[Continuation | Callable[[State, int, Params], Any]] = (),
-            bound_spreads: Sequence[str] = ...,
-            by_step: bool = False,
-            by_rest: bool = False,
-            label_of: Callable[[Any], str] | None = None,
-            uses: Mapping[str, Callable[[State, Any, Params], float]] = ...,
-            conditions: Sequence[Condition] = (),
-            allowed_end: Callable[[State, Params], Any] | None = None,
-            called: str = "actions",
-            pack: str = "",
-            unjudged: int = 0,
-            counted: bool = False,
-            limits: tuple[float, float] = ...,
-            config: Any = ...,
-        ) -> None: ...
-
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise InputError("condition.name", repr(self.name), "letters, digits and underscores")
@@ -178,7 +141,7 @@ class Condition:
             raise InputError("condition.words", repr(self.words), "what is so when it holds")
 
 
-class _MadeLabels(tuple[str, ...]):
+class _LabelsOfValues(tuple[str, ...]):
     """Labels made from the actions: `dataclasses.replace` with other actions makes them again."""
 
     __slots__ = ()
@@ -277,7 +240,7 @@ class Task(Generic[State, Params]):
         if self.label_of is not None and not callable(self.label_of):
             raise InputError("task.label_of", repr(self.label_of), "a function of an action's value, or None")
         object.__setattr__(self, "labels", self._labels())
-        object.__setattr__(self, "named", not isinstance(self.labels, _MadeLabels))
+        object.__setattr__(self, "named", not isinstance(self.labels, _LabelsOfValues))
         for name, (count, signature) in ARITY.items():
             function = getattr(self, name)
             one_more = name in TIMED and callable(function) and arity(function) == count + 1
@@ -300,20 +263,22 @@ class Task(Generic[State, Params]):
             check_function(f"uses[{name!r}]", function, 3, "(s, a, p)")
         object.__setattr__(self, "uses", dict(self.uses))
         object.__setattr__(self, "conditions", tuple(self.conditions))
-        for i, one in enumerate(self.conditions):
-            if not isinstance(one, Condition):
-                raise InputError("task.conditions", type(one).__name__, "a uc.Condition", index=i)
-        if len({one.name for one in self.conditions}) != len(self.conditions):
-            raise InputError("task.conditions", [one.name for one in self.conditions], "a name of its own for each")
+        for i, condition in enumerate(self.conditions):
+            if not isinstance(condition, Condition):
+                raise InputError("task.conditions", type(condition).__name__, "a uc.Condition", index=i)
+        names = [condition.name for condition in self.conditions]
+        if len(set(names)) != len(names):
+            raise InputError("task.conditions", names, "a name of its own for each")
         if not isinstance(self.called, str) or not self.called.strip():
             raise InputError("task.called", repr(self.called), "what the actions are, in the plural, such as 'sizes'")
         if self.params is not None:
             layout = Layout.of_params(self.params, "task.params")
-            own = layout.build(layout.flatten(self.params, "task.params")) if layout.whole else self.params
-            object.__setattr__(self, "params", with_one_zero(own))
-        if self.pack and self.pack not in getattr(self.params, "_fields", ()):
-            known = ", ".join(getattr(self.params, "_fields", ())) or "there are none"
-            raise InputError("task.pack", repr(self.pack), f"a field of task.params ({known})")
+            params = layout.build(layout.flatten(self.params, "task.params")) if layout.whole else self.params
+            object.__setattr__(self, "params", with_one_zero(params))
+        fields = getattr(self.params, "_fields", ())
+        if self.pack and self.pack not in fields:
+            listed = ", ".join(fields) or "there are none"
+            raise InputError("task.pack", repr(self.pack), f"a field of task.params ({listed})")
         _ = self.identity
 
     @cached_property
@@ -324,8 +289,8 @@ class Task(Generic[State, Params]):
     @cached_property
     def feasible_at(self) -> Callable[..., Any]:
         """`feasible` as (s, a, h, p), whether or not it looks at h."""
-        own = self.feasible
-        return own if "feasible" in self.timed else lambda s, a, h, p: own(s, a, p)
+        feasible = self.feasible
+        return feasible if "feasible" in self.timed else lambda s, a, h, p: feasible(s, a, p)
 
     @cached_property
     def step_at(self) -> Callable[..., Any]:
@@ -336,14 +301,14 @@ class Task(Generic[State, Params]):
     @cached_property
     def bare_step_at(self) -> Callable[..., Any]:
         """`step` as (s, a, y, h, p), for callers that check what it returns and take 0.0 for -0.0 themselves."""
-        own = self.step
-        return own if "step" in self.timed else lambda s, a, y, h, p: own(s, a, y, p)
+        step = self.step
+        return step if "step" in self.timed else lambda s, a, y, h, p: step(s, a, y, p)
 
     @cached_property
     def reward_at(self) -> Callable[..., Any]:
         """`reward` as (s, a, y, h, p)."""
-        own = self.reward
-        return own if "reward" in self.timed else lambda s, a, y, h, p: own(s, a, y, p)
+        reward = self.reward
+        return reward if "reward" in self.timed else lambda s, a, y, h, p: reward(s, a, y, p)
 
     @cached_property
     def risk_aware_bound(self) -> bool:
@@ -367,10 +332,10 @@ class Task(Generic[State, Params]):
         return np.array([row], dtype=np.float64).reshape(1, len(row))
 
     def __repr__(self) -> str:
-        more = [f"{len(self.actions)} actions", f"state {self.state.__name__}({', '.join(self.state._fields)})"]
+        parts = [f"{len(self.actions)} actions", f"state {self.state.__name__}({', '.join(self.state._fields)})"]
         if self.outcome is not None:
-            more.append(f"outcome {self.outcome.__name__}({', '.join(self.outcome._fields)})")
-        return f"Task({self.name!r}, version {self.version!r}: {', '.join(more)})"
+            parts.append(f"outcome {self.outcome.__name__}({', '.join(self.outcome._fields)})")
+        return f"Task({self.name!r}, version {self.version!r}: {', '.join(parts)})"
 
     def action_of(self, number: float) -> Any:
         """What a number in arrays stands for: itself, or with tuples the one that it packs, or the one at that place on
@@ -394,8 +359,8 @@ class Task(Generic[State, Params]):
 
     def _labels(self) -> tuple[str, ...]:
         """The labels of positions that the user gave, or those made from the values."""
-        if len(self.labels) == 0 or self.label_of is not None or isinstance(self.labels, _MadeLabels):
-            return _MadeLabels(map(self._name, self.actions))
+        if len(self.labels) == 0 or self.label_of is not None or isinstance(self.labels, _LabelsOfValues):
+            return _LabelsOfValues(map(self._name, self.actions))
         labels = tuple(map(str, self.labels))
         if len(labels) != len(self.actions):
             seen = f"{len(labels)} labels ({', '.join(map(repr, labels[:4]))}{', ...' * (len(labels) > 4)})"
@@ -445,10 +410,10 @@ class Task(Generic[State, Params]):
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Every user function by role, in a fixed order."""
         roles = ("feasible", "step", "reward", "fallback", "terminal", "prepare", "bound", "invariant", "allowed_end")
-        found = {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
+        functions = {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
         for i, item in enumerate(self.followed):
-            found[f"continuation_{i}"] = item.policy
-        return found
+            functions[f"continuation_{i}"] = item.policy
+        return functions
 
     @property
     def followed(self) -> tuple[Continuation, ...]:
@@ -460,7 +425,7 @@ class Task(Generic[State, Params]):
         """Which rules these are, as they were when the task was made."""
         kinds = {"state": self.state, "outcome": self.outcome, "params": self.params and type(self.params)}
         uses = {f"use {name}": self.uses[name] for name in sorted(self.uses)}
-        site = {f"{_CONDITION}{one.name}": one.figure for one in self.conditions}
+        site = {f"{_CONDITION}{condition.name}": condition.figure for condition in self.conditions}
         classes = {f"the {name} class": kind for name, kind in kinds.items()}
         return identity_of({**self.functions(), **uses, **site, **classes})
 
@@ -473,7 +438,7 @@ class Task(Generic[State, Params]):
         layout = self.params_layout
         lengths, whole = ((), ()) if layout is None else (layout.lengths, tuple(sorted(layout.whole)))
         grids = tuple(c.grid for c in self.followed)
-        conditions = tuple((one.name, one.operator, one.limit) for one in self.conditions)
+        conditions = tuple((c.name, c.operator, c.limit) for c in self.conditions)
         return self.identity.digest(text_of((self.name, self.version, grids, conditions, lengths, whole)))
 
     def check_unchanged(self) -> None:
@@ -485,17 +450,23 @@ class Task(Generic[State, Params]):
         """Whether a record with this member `task` was written under these rules."""
         return not self.identity.refused and recorded["rules"] == self.source_hash
 
+    @cached_property
+    def cache(self) -> dict[str, Any]:
+        """What modules keep of this task while the process lives: kernels, settings, findings. It is neither copied nor
+        pickled."""
+        return {}
+
     def __getstate__(self) -> dict[str, Any]:
         """Without what is kept for speed: kernels belong to this process."""
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
 
-def _grid(given: Any) -> tuple[tuple[Any, ...], int]:
+def _grid(grid: Any) -> tuple[tuple[Any, ...], int]:
     """The actions, -0.0 as 0.0, and how many numbers each has as a tuple (0: it is one number)."""
-    tuples = isinstance(given, Sequence) and bool(given) and all(isinstance(a, tuple) for a in given)
-    if tuples and len({len(a) for a in given}) > 1:
-        raise InputError("task.actions", f"lengths {sorted({len(a) for a in given})}", "tuples of one length")
-    actions = as_finite(given, "task.actions") + 0.0
+    tuples = isinstance(grid, Sequence) and bool(grid) and all(isinstance(a, tuple) for a in grid)
+    if tuples and len({len(a) for a in grid}) > 1:
+        raise InputError("task.actions", f"lengths {sorted({len(a) for a in grid})}", "tuples of one length")
+    actions = as_finite(grid, "task.actions") + 0.0
     if actions.size == 0 or actions.ndim != 1 + tuples:
         expected = "at least one action: numbers in one dimension, or tuples of one length"
         raise InputError("task.actions", f"shape {actions.shape}", expected)
@@ -507,14 +478,14 @@ def _grid(given: Any) -> tuple[tuple[Any, ...], int]:
     return values, actions.shape[1] if tuples else 0
 
 
-def _limits(given: Any, actions: NDArray[np.float64]) -> tuple[float, float]:
+def _limits(limits: Any, actions: NDArray[np.float64]) -> tuple[float, float]:
     try:
-        low, high = (float(x) for x in given)
+        low, high = (float(x) for x in limits)
     except (TypeError, ValueError, OverflowError):
-        raise InputError("task.limits", repr(given), "two numbers: the lowest and the highest action") from None
+        raise InputError("task.limits", repr(limits), "two numbers: the lowest and the highest action") from None
     if not low <= actions[0] or not actions[-1] <= high:
         raise InputError(
-            "task.limits", given, f"two numbers with the actions from {actions[0]} to {actions[-1]} between"
+            "task.limits", limits, f"two numbers with the actions from {actions[0]} to {actions[-1]} between"
         )
     return low + 0.0, high + 0.0
 
@@ -526,7 +497,7 @@ def arity(function: Callable[..., Any]) -> int:
 
 def _placed(function: Callable[..., Any]) -> list[inspect.Parameter]:
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one for one in inspect.signature(function).parameters.values() if one.kind in by_place]
+    return [argument for argument in inspect.signature(function).parameters.values() if argument.kind in by_place]
 
 
 def check_function(name: str, function: Any, count: int, signature: str) -> None:
@@ -534,14 +505,14 @@ def check_function(name: str, function: Any, count: int, signature: str) -> None
         return
     if not callable(function):
         raise InputError(f"task.{name}", repr(function), f"a function {signature}")
-    every = inspect.signature(function).parameters.values()
-    if any(one.kind is one.VAR_POSITIONAL for one in every):
+    arguments = inspect.signature(function).parameters.values()
+    if any(argument.kind is argument.VAR_POSITIONAL for argument in arguments):
         raise InputError(f"task.{name}", "any number of arguments", f"{count} arguments {signature}")
     if arity(function) != count:
         raise InputError(f"task.{name}", f"{arity(function)} arguments", f"{count} arguments {signature}")
-    needed = [one for one in _placed(function) if one.default is one.empty]
-    if name in TIMED and len(needed) < count and count > ARITY[name][0]:
+    required = [argument for argument in _placed(function) if argument.default is argument.empty]
+    if name in TIMED and len(required) < count and count > ARITY[name][0]:
         # `lambda s, a, y, p, k=k: ...` would be handed the step for p and the parameters for k.
-        seen = f"{len(needed)} arguments and {count - len(needed)} with a default"
+        seen = f"{len(required)} arguments and {count - len(required)} with a default"
         hint = "what a rule is to keep goes into a closure or functools.partial(rule, name=value)"
         raise InputError(f"task.{name}", seen, f"arguments without a default: {signature}", hint=hint)

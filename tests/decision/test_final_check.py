@@ -14,7 +14,7 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.certificate import api as certificate_api
-from ucsearch.decision import final_check as looks
+from ucsearch.certificate import replay
 from ucsearch.decision.gate import Reason
 from ucsearch.planner.recorded.explain import retell
 from ucsearch.records.canonical import seal
@@ -66,7 +66,7 @@ POLICIES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_what_the_rules_confirm_is_released_at_the_first_glance(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "_path_doubt", lambda certified, w: pytest.fail("nothing is in doubt"))
+    monkeypatch.setattr(replay, "_path_doubt", lambda certified, w: pytest.fail("nothing is in doubt"))
     trace = uc.Trace.from_members(MEMBERS)
     panel = uc.decide_panel(task_of(), [S(0.0)] * 4, trace, POLICIES[name], run=uc.Run(engine="python"))
     assert "RELEASED" in panel.outcome.tolist()
@@ -126,8 +126,8 @@ def test_a_rule_with_a_clock_in_it_releases_nothing(mode: Any) -> None:
 def test_one_doubtful_window_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = uc.Trace.from_members(MEMBERS)
     good = uc.decide_panel(task_of(), [S(0.0)] * 4, trace, POLICIES["mean"], run=uc.Run(engine="python"))
-    monkeypatch.setattr(looks._Paths, "__call__", lambda self, w: w != 2)
-    monkeypatch.setattr(looks, "_path_doubt", lambda certified, w: "doubtful" if w == 2 else pytest.fail("no doubt"))
+    monkeypatch.setattr(replay._Paths, "__call__", lambda self, w: w != 2)
+    monkeypatch.setattr(replay, "_path_doubt", lambda certified, w: "doubtful" if w == 2 else pytest.fail("no doubt"))
     panel = uc.decide_panel(task_of(), [S(0.0)] * 4, trace, POLICIES["mean"], run=uc.Run(engine="python"))
     assert panel.doubts == {2: "doubtful"}
     for w in (0, 1, 3):

@@ -10,7 +10,7 @@ import pytest
 import ucsearch as uc
 from tests.kit.counts import sizes
 from tests.planner.kit import make_settings
-from ucsearch.certificate import api, proofs
+from ucsearch.certificate import api
 from ucsearch.planner.decide.states import Kinds
 
 SETTINGS = make_settings()
@@ -34,7 +34,7 @@ def test_the_same_bytes_with_fewer_searches(mode: Any, windows: int, monkeypatch
     policy = uc.Exact(depth=4, risk=0.25, mode=mode)
     spent = uc.search_panel(task, states, trace, policy, engine="python").expansions
     searched: list[int] = []
-    real, again = api.search_panel, proofs.search_again
+    real, again = api.search_panel, api.search_again
 
     def counted(task: Any, states: Any, *args: Any, **options: Any) -> Any:
         searched.append(len(states))
@@ -45,8 +45,7 @@ def test_the_same_bytes_with_fewer_searches(mode: Any, windows: int, monkeypatch
         return again(plan, *args, **options)
 
     monkeypatch.setattr(api, "search_panel", counted)
-    monkeypatch.setattr(proofs, "search_panel", counted)
-    monkeypatch.setattr(proofs, "search_again", counted_again)
+    monkeypatch.setattr(api, "search_again", counted_again)
     for budget in (2_000_000 - 1, int(np.median(spent)), int(spent.min()), 1):
         common: dict[str, Any] = dict(
             run=uc.Run(engine="python"), proof=uc.Proof(kind="bound", node_budget=budget), params=SETTINGS.task.params()
@@ -57,7 +56,7 @@ def test_the_same_bytes_with_fewer_searches(mode: Any, windows: int, monkeypatch
         assert searched[0] == windows
         assert (searched[1] == rest) if rest else (len(searched) == (2 if mode == "mean" else 3))
         with monkeypatch.context() as patch:
-            patch.setattr(proofs, "_with_budget", lambda plan, exact, common: real(
+            patch.setattr(api, "_with_budget", lambda plan, exact, common: real(
                 task, states, plan.trace, exact, keep_paths=True, params=SETTINGS.task.params(), **common
             ))  # fmt: skip
             theirs = api.certify_panel(task, states, trace, policy, **common)

@@ -13,7 +13,7 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.brute import enumerate_paths
-from ucsearch.decision import final_check
+from ucsearch.certificate import replay
 from ucsearch.errors import InputError, TaskError
 from ucsearch.lab.comparators import CEM, DelayAwareGreedy
 from ucsearch.verify import verify_file
@@ -241,11 +241,11 @@ def test_the_final_check_asks_for_the_end(mode: Any) -> None:
     policy = uc.Exact(depth=3, mode="closed") if mode == "closed" else uc.UCBeam(depth=3, width=6, mode=mode)
     certified = uc.certify_panel(TASK, [Level(2.0)], trace, policy, run=uc.Run(engine="python"))
     released = np.array([True])
-    assert final_check.final_check(certified, released) == {}
+    assert replay.final_check(certified, released) == {}
     rules = TASK.__dict__["allowed_end"]
     try:
         TASK.__dict__["allowed_end"] = lambda s, p: s.level > 99.0
-        assert "end" in final_check.final_check(certified, released)[0]
+        assert "end" in replay.final_check(certified, released)[0]
     finally:
         TASK.__dict__["allowed_end"] = rules
 

@@ -18,7 +18,7 @@ from ucsearch.task import Task
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = """
 from typing import NamedTuple
-from ucsearch.task import Task
+from ucsearch.task import Condition, Task
 
 
 class Tank(NamedTuple):
@@ -74,7 +74,10 @@ WRONG = {  # and what is said of it, in part
     RIGHT.replace("Tank,", "Other,"): "Other",
     RIGHT.replace("params=", "labels=3, params="): "labels",
 }
-FINE = [RIGHT, RIGHT.replace("reward,", "unannotated,"), RIGHT.replace("[0.0]", "[(0.0, 1.0)]")]
+FINE = [
+    RIGHT, RIGHT.replace("reward,", "unannotated,"), RIGHT.replace("[0.0]", "[(0.0, 1.0)]"),
+    RIGHT.replace("params=", "conditions=[Condition('fits', feasible, '<=', 1.0, 'it fits')], params="),
+]  # fmt: skip
 
 
 def checked(path: Path, text: str) -> list[str]:
@@ -85,7 +88,7 @@ def checked(path: Path, text: str) -> list[str]:
         capture_output=True, text=True, cwd=path.parent, env={"MYPYPATH": str(ROOT / "src"), "PATH": ""}, check=False,
     )  # fmt: skip
     assert not done.stderr
-    return done.stdout.splitlines()
+    return [line for line in done.stdout.splitlines() if line.startswith(f"{path.name}:")]
 
 
 TASKS = HEAD + "\n".join([*FINE, *WRONG]) + "\n"
@@ -95,6 +98,7 @@ CALLS = [
     "uc.decide(task, Tank(1.0), [[1.0]], uc.Exact(depth=1), params=Other(1.0))",
     "uc.search(task, Other(1.0), uc.Trace.from_members([[1.0]]), uc.Exact(depth=1))",
     "uc.solve(task, uc.Trace.from_members([[1.0]]), states=Tank(1.0)).action(Other(1.0))",
+    "uc.Condition('fits', feasible, '<=', 'much', 'it fits')",
 ]
 USES = f"{HEAD}import ucsearch as uc\ntask = {RIGHT}\n" + "\n".join(CALLS) + "\n"
 FIRST = HEAD.count("\n") + 1  # line of the first task

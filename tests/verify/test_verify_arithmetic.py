@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ucsearch.certificate import proofs
+from ucsearch.certificate import api
 from ucsearch.certificate.api import _PATH, Suffixes, _route, _select, _with_suffixes
 from ucsearch.certificate.claims import Claims, Evidence, derive
 from ucsearch.certificate.route import Retained, choose
@@ -240,7 +240,7 @@ def test_the_reward_only_path_is_retained_unless_a_better_one_was_found() -> Non
 @pytest.mark.parametrize("mode", ["mean", "members"])
 def test_a_step_s_score_is_its_reward_less_its_risk(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Retained] = []
-    monkeypatch.setattr(proofs, "choose", lambda paths, *_: seen.append(paths))
+    monkeypatch.setattr(api, "choose", lambda paths, *_: seen.append(paths))
     table = np.zeros((1, 2, max(Col) + 1))
     table[0, :, Col.STEP_REWARD], table[0, :, Col.STEP_UNCERTAINTY] = (5.0, 7.0), (2.0, 8.0)
     outputs = SimpleNamespace(table=table, out_i=np.zeros((1, len(OutI) + 8), int))

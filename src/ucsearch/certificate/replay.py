@@ -291,7 +291,7 @@ def prepare(task: Task, layout: Layout) -> bool:
     """Load or compile the kernel for states of this layout; False where there is none to be had."""
     if not _is_ours(task):
         return False
-    known: dict[Layout, kernels.Kernel] = task.__dict__.setdefault("_keeping", {})
+    known: dict[Layout, kernels.Kernel] = task.cache.setdefault("keeping kernels", {})
     if layout in known:
         return True
 
@@ -311,7 +311,7 @@ def prepare(task: Task, layout: Layout) -> bool:
 
 def kept_weights(task: Task, layout: Layout, inputs: Inputs, paths: NDArray[np.int32]) -> Floats | None:
     """(W,) weight of members for which `paths` (W, d; -1: none) keep every rule; None where no kernel is ready."""
-    found = task.__dict__.get("_keeping", {}).get(layout)
+    found = task.cache.get("keeping kernels", {}).get(layout)
     if found is None or not inputs.members.shape[1]:
         return None
     try:

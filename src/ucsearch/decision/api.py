@@ -21,7 +21,7 @@ from ucsearch.decision.gate import Calibration, Context, Gate, Reason, evaluate,
 from ucsearch.decision.words import explain_fallback
 from ucsearch.errors import InputError
 from ucsearch.policies import PROOF, RUN, Policy, Proof, Run, check_options
-from ucsearch.task import CHECKED, Params, State, Task
+from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
 
 
 _log = logging.getLogger("ucsearch")
-_ADVISED = "_kept_advised"
 _NONE = Reason.NONE
 # Also what another thread has changed meanwhile: there must be one set of rules in force.
 _KEEPS_STATE = "what the rules read has changed while they were asked (a cache of answers: use functools.lru_cache)"
@@ -241,8 +240,8 @@ def _decided(
 def _recommend_check(task: Task) -> None:
     """Once for every task: rules that look at a clock, or that the engines read differently, are found by a check
     rather than by the final check."""
-    if not task.__dict__.get(CHECKED) and not task.__dict__.get(_ADVISED):
-        task.__dict__[_ADVISED] = True
+    if not task.cache.get("checked") and not task.cache.get("check advised"):
+        task.cache["check advised"] = True
         if str(getattr(task.feasible, "__module__", "")).startswith("ucsearch."):
             return  # built in, and checked by our own tests
         _log.info("task %r was not checked in this process: run uc.check_task(task, state, outcomes) once", task.name)

@@ -168,7 +168,7 @@ def _prepared(task: Task, states: Any, trace: Trace, policy: Policy, params: Any
 
 def _resolved(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
     """`resolve`, once for a policy and all traces of a shape; kept on the task, as policies do not change."""
-    known: dict[Any, tuple[Policy, Settings]] = task.__dict__.setdefault("_kept_settings", {})
+    known: dict[Any, tuple[Policy, Settings]] = task.cache.setdefault("settings", {})
     key = (id(policy), trace.mean.shape[1:], trace.q.shape[2], actions)
     found = known.get(key)
     if found is None or found[0] is not policy:

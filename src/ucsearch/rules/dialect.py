@@ -275,7 +275,7 @@ def findings(
 
     `roles`: of these rules, by default of all that kernels ask (no `fallback`, `invariant` or `prepare`); `use:NAME` is
     one of `Task.uses`. `device`: of the GPU's dialect, which has no `exp`, `log`, ... and no // and % of floats."""
-    kept: dict[Any, tuple[Finding, ...]] = task.__dict__.setdefault("_kept_findings", {})
+    kept: dict[Any, tuple[Finding, ...]] = task.cache.setdefault("findings", {})
     key = (layout, roles, device)
     if key not in kept:
         asked = {role: rule for role, rule in _asked(task, layout).items() if roles is None or role in roles}
@@ -294,8 +294,8 @@ def roles_asked(task: Task, members: bool, use_bound: bool) -> tuple[str, ...]:
 def tell(task: Task, layout: Layout, roles: tuple[str, ...] | None = None) -> bool:
     """Whether these rules are outside the dialect; a warning says so, once a task."""
     found = findings(task, layout, roles)
-    if found and not task.__dict__.get("_told_outside"):
-        task.__dict__["_told_outside"] = True
+    if found and not task.cache.get("findings logged"):
+        task.cache["findings logged"] = True
         warn_user(explain(task, found), UncompilableWarning)
     return bool(found)
 

@@ -53,7 +53,7 @@ def _key(layout: Layout, settings: Settings) -> _Key:
 
 
 def _slot(task: Task, layout: Layout, settings: Settings) -> _Slot:
-    slots: dict[_Key, _Slot] = task.__dict__.setdefault("_kept_kernels", {})
+    slots: dict[_Key, _Slot] = task.cache.setdefault("kernels", {})
     key = _key(layout, settings)
     if key not in slots:
         slots[key] = _Slot(_name(task, layout, settings))
@@ -75,7 +75,7 @@ def _name(task: Task, layout: Layout, settings: Settings) -> str | None:
 
 def ready_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
     """The kernel if it costs nothing to have: loaded already."""
-    slots: dict[_Key, _Slot] = task.__dict__.get("_kept_kernels", {})
+    slots: dict[_Key, _Slot] = task.cache.get("kernels", {})
     slot = slots.get(_key(layout, settings))
     return None if slot is None else slot.call
 

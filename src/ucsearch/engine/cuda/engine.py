@@ -126,7 +126,7 @@ def _kernel(task: Task, layout: Layout, settings: Settings, inputs: Inputs, path
     if settings.algorithm == "exact":
         iset[ISet.NODE_BUDGET] = min(iset[ISet.NODE_BUDGET], _NODES)
     with LOCK:
-        kept: dict[Any, _Kernel] = task.__dict__.setdefault("_kept_cuda", {})
+        kept: dict[Any, _Kernel] = task.cache.setdefault("cuda kernels", {})
         key = (layout, settings.algorithm, settings.mode, settings.use_bound, tuple(iset),
                inputs.actions.shape[1], inputs.members.shape[1], paths)  # fmt: skip
         if key not in kept:
@@ -228,7 +228,7 @@ def _tables(
 def _maker(task: Task, layout: Layout, settings: Settings) -> Callable[..., Any]:
     """The kernel of tables, compiled; in Python where a device is but simulated."""
     kind = kernels.Kind("ucsearch.engine.kernels.tables", settings.mode, settings.use_bound)
-    kept: dict[Any, Any] = task.__dict__.setdefault("_kept_tables", {})
+    kept: dict[Any, Any] = task.cache.setdefault("cuda tables", {})
     key = (layout, kind)
     with LOCK:
         if key not in kept:
