@@ -12,7 +12,7 @@ from test_final_check import MEMBERS, POLICIES, S, changed, judged, task_of
 
 import ucsearch as uc
 from ucsearch.certificate.api import certify_panel
-from ucsearch.decision.api import Watch
+from ucsearch.decision.api import Stopwatch
 from ucsearch.decision.gate import Reason
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.status import Status
@@ -169,9 +169,9 @@ def test_only_a_bound_that_is_still_to_come_is_ended(kind: Literal["bound", "ora
 
 def test_a_watch_that_was_over_stays_over() -> None:
     clock = iter([0.0, 1.0, 11.0, 2.0, 3.0]).__next__
-    watch = Watch(clock, 10.0)
+    watch = Stopwatch(clock, 10.0)
     assert not watch.is_over()
     assert watch.is_over()
     assert watch.is_over()
     assert watch.elapsed() == 11.0
-    assert Watch(iter([0.0, float("nan")]).__next__, 10.0).is_over()
+    assert Stopwatch(iter([0.0, float("nan")]).__next__, 10.0).is_over()

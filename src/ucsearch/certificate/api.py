@@ -42,8 +42,8 @@ from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
 
 __all__ = [
-    "CLOSED", "Found", "Proofs", "Suffixes", "certify", "certify_panel", "exact_of", "gather", "prove", "suffixes_of",
-    "warm",
+    "CLOSED", "Gathered", "Proofs", "Suffixes", "certify", "certify_panel", "exact_of", "gather", "prove",
+    "suffixes_of", "warm",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,7 @@ def certify(
     params: Params | None = None,
     actions: ArrayLike | None = None,
 ) -> Certificate:
-    """Search one window and say what is proved about its first action.
+    """Search one window and prove its first action. Nothing is released: `decide` does that.
 
     Args:
         task: the rules.
@@ -78,6 +78,13 @@ def certify(
         run: engine, threads, clock and progress.
         params: in place of the task's own `params`, such as one series' costs.
         actions: in place of the task's own: the grid of this series, ascending, in units of the task.
+
+    Returns:
+        A `Certificate`: the first action, what is proved about it, and what is known of every other first action.
+
+    Raises:
+        InputError: a wrong argument.
+        TaskError: a rule failed in the search.
     """
     task.layout(state)
     if trace.panel and trace.windows != 1:
@@ -103,9 +110,27 @@ def certify_panel(
     actions: ArrayLike | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> CertifiedPanel:
-    """Certify W windows. Kind `oracle` solves every first action exactly; `bound` proves by admissible bounds; `auto`
-    takes the bound where the task has one. `eps_m` is a claimed bound on a path's model-score error. `stop` as in
-    `search_panel`: a window whose search or proof it ended is OUT_OF_TIME, and nothing is said of it."""
+    """Search W windows and prove the first action of each.
+
+    Args:
+        task: the rules.
+        states: an array (W, numbers of a state), a sequence of states, or a state of arrays.
+        traces: a `Trace` with W windows, or one that all share.
+        policy: how to search.
+        proof: its `kind` "oracle" solves every first action exactly, "bound" proves by admissible bounds, "auto" takes
+            the bound where the task has one; `eps_m` is a claimed bound on the model error of a path's score.
+        run: engine, threads, clock and progress.
+        params: in place of the task's own `params`: one for all, or arrays with one value for each window.
+        actions: in place of the task's own: one grid for all, or one for each window.
+        stop: asked now and then whether to end, as in `search_panel`. A window whose search or proof it ended is
+            OUT_OF_TIME, and nothing is claimed about it.
+
+    Returns:
+        A `CertifiedPanel`: arrays, and `panel[w]` for the certificate of one window.
+
+    Raises:
+        InputError: a wrong argument.
+    """
     check_options(proof, run)
     threads = thread_count(run.threads)
     plan = search_panel(
@@ -113,7 +138,7 @@ def certify_panel(
         progress=run.progress, keep_paths=True, stop=stop,
     )  # fmt: skip
     proofs = prove(plan, proof, run, threads, stop)
-    found = gather(proofs)
+    gathered = gather(proofs)
     proven, reward_only, certain = proofs.proven, proofs.reward_only, proofs.certain
     nodes = proofs.nodes if proven is plan else proven.expansions + proofs.nodes
     activity = np.zeros(len(plan), np.int64)
@@ -127,12 +152,12 @@ def certify_panel(
         kind=proofs.kind,
         eps_m=float(proof.eps_m),
         node_budget=proof.node_budget,
-        evidence=found.evidence,
-        claims=derive(found.evidence, float(proof.eps_m)),
-        route=found.route,
-        released=np.where(ended, -1, found.evidence.selected),
-        paths=found.paths,
-        upper_paths=found.upper_paths,
+        evidence=gathered.evidence,
+        claims=derive(gathered.evidence, float(proof.eps_m)),
+        route=gathered.route,
+        released=np.where(ended, -1, gathered.evidence.selected),
+        paths=gathered.paths,
+        upper_paths=gathered.upper_paths,
         oracle_nodes=nodes + activity,
         activity_nodes=activity,
     )
@@ -192,8 +217,10 @@ def prove(plan: PanelPlan, proof: Proof, run: Run, threads: int, stop: Callable[
     if stop is not None:
         _end(stop, plan, proven, reward_only, certain, bounded=bounded)
     upper, nodes = _upper(plan, proven, bounded, threads)
-    found = (upper, nodes) if reward_only is proven else _upper(plan, reward_only, bounded, threads)
-    return Proofs(kind, plan, proven, reward_only, certain, upper, found[0], nodes, found[1])
+    reward_upper, reward_nodes = upper, nodes
+    if reward_only is not proven:
+        reward_upper, reward_nodes = _upper(plan, reward_only, bounded, threads)
+    return Proofs(kind, plan, proven, reward_only, certain, upper, reward_upper, nodes, reward_nodes)
 
 
 def exact_of(policy: Policy, risk: float, node_budget: int, every: bool) -> Exact:
@@ -274,17 +301,17 @@ def _upper(plan: PanelPlan, proof: PanelPlan, bounded: bool, threads: int) -> tu
     if bounded and unproved.any():
         from ucsearch.certificate.members.bound import members_bounds
 
-        found = members_bounds(
+        bounds = members_bounds(
             plan.task, plan.layout, proof.settings, plan.inputs.repeated(), plan.outputs.path,
             engine="python" if plan.engine == "python" else "auto", only=unproved, threads=threads,
         )  # fmt: skip
         # fmin ignores NaN: where only one of the two bounds is known, that one counts.
-        upper = np.where(unproved[:, None], np.fmin(upper, found.upper), upper)
-        nodes = np.where(unproved, found.nodes, 0)
+        upper = np.where(unproved[:, None], np.fmin(upper, bounds.upper), upper)
+        nodes = np.where(unproved, bounds.nodes, 0)
     return upper, nodes
 
 
-class Found(NamedTuple):
+class Gathered(NamedTuple):
     """The evidence, and the paths behind it."""
 
     evidence: Evidence
@@ -293,7 +320,7 @@ class Found(NamedTuple):
     upper_paths: NDArray[np.int32]  # (W, m, d) the path whose score is the exact value, -1 where there is only a bound
 
 
-def gather(proofs: Proofs) -> Found:
+def gather(proofs: Proofs) -> Gathered:
     """Lower and upper values of every first action, from the search and its proofs."""
     plan, proven = proofs.plan, proofs.proven
     settings, put_in = plan.settings, suffixes_of(plan.policy)
@@ -317,8 +344,9 @@ def gather(proofs: Proofs) -> Found:
     size = path_size(gross, uncertainty, settings, settings.risk)
     searched, searched_size = score, size
     if any(put_in):
-        searched, own_uncertainty, own_gross = _columns(plan.outputs.table, Col.SCORE, Col.UNCERTAINTY, Col.GROSS)
-        searched_size = path_size(own_gross, own_uncertainty, settings, settings.risk)
+        table = plan.outputs.table
+        searched, searched_gross, searched_uncertainty = _columns(table, Col.SCORE, Col.GROSS, Col.UNCERTAINTY)
+        searched_size = path_size(searched_gross, searched_uncertainty, settings, settings.risk)
     by_path = (proven.outputs.flags & First.EXACT) != 0
     proof_uncertainty, proof_gross = _columns(proven.outputs.table, Col.UNCERTAINTY, Col.GROSS)
     lower = np.where(in_a, score, np.nan)
@@ -356,13 +384,13 @@ def gather(proofs: Proofs) -> Found:
         evidence = evidence._replace(selected=route.released)
     unreached = by_path & ~(evidence.lower >= evidence.upper)
     upper_paths = np.where(unreached[:, :, None], proven.outputs.paths[:, : in_a.shape[1]], np.int32(-1))
-    return Found(evidence, route, paths, upper_paths)
+    return Gathered(evidence, route, paths, upper_paths)
 
 
 def action_set(flags: NDArray[np.uint8]) -> Bools:
     """Feasible, standing for itself, and not proved dead."""
-    asked = First.FEASIBLE | First.DUPLICATE | First.DEAD
-    return np.asarray((flags & asked) == First.FEASIBLE)
+    which = First.FEASIBLE | First.DUPLICATE | First.DEAD
+    return np.asarray((flags & which) == First.FEASIBLE)
 
 
 def _columns(table: Floats, *which: int) -> tuple[Floats, ...]:
@@ -412,11 +440,11 @@ def _with_suffixes(proofs: Proofs, in_a: Bools, put_in: Suffixes) -> tuple[Float
         values[chosen] = proof.outputs.table[chosen][:, _PATH]
         paths[chosen] = proof.outputs.paths[chosen]
     if put_in.constrained:  # a0 is always retained, if only by the path that makes it reward-only optimal
-        own = proofs.reward_only.outputs.table[rows, first[rows]][:, _PATH[1:]]
-        score = own[:, 0] - plan.settings.risk * own[:, 1]
-        kept = in_a[rows, first[rows]] & ~(values[rows, first[rows], 0] >= score)
-        rows, score, own = rows[kept], score[kept], own[kept]
-        values[rows, first[rows]] = np.column_stack([score, own])
+        figures = proofs.reward_only.outputs.table[rows, first[rows]][:, _PATH[1:]]
+        score = figures[:, 0] - plan.settings.risk * figures[:, 1]
+        better = in_a[rows, first[rows]] & ~(values[rows, first[rows], 0] >= score)
+        rows, score, figures = rows[better], score[better], figures[better]
+        values[rows, first[rows]] = np.column_stack([score, figures])
         paths[rows, first[rows]] = proofs.reward_only.outputs.path[rows]
     return values, paths
 
@@ -449,10 +477,24 @@ def _route(plan: PanelPlan, policy: ConstrainedBeam, evidence: Evidence, reward_
 def warm(
     task: Task, policy: Policy, *, state: Any = None, trace: Trace | None = None, certify: bool = True
 ) -> tuple[str, ...]:
-    """Load or compile every kernel that `search` with this policy needs, and those of its proofs unless `certify` is
-    False. Returns what is ready; a task that does not compile warns and is left out. Some seconds a kernel the
-    first time on a machine; the logger "ucsearch" says when. `state` is needed where states hold tuples, `trace` where
-    continuations reach past the searched steps."""
+    """Load or compile every kernel that a search needs, so that the first decision does not wait for it.
+
+    A kernel takes some seconds the first time on a machine; the logger "ucsearch" says when. A task that does not
+    compile warns and is left out.
+
+    Args:
+        task: the rules.
+        policy: how to search.
+        state: a state, needed where states hold tuples.
+        trace: a forecast, needed where continuations reach past the searched steps.
+        certify: also the kernels of the proofs.
+
+    Returns:
+        What is ready, by name.
+
+    Raises:
+        InputError: no task, or states hold tuples and no `state` is given.
+    """
     from ucsearch.engine.compiled.engine import find_kernel
 
     if not isinstance(task, Task):
@@ -468,19 +510,19 @@ def warm(
 
 def _needed(task: Task, policy: Policy, trace: Trace, certify: bool) -> dict[str, Settings]:
     m = task.action_array.size
-    found = {"search": resolve(policy, task, trace, m)}
+    settings = {"search": resolve(policy, task, trace, m)}
     if not certify:
-        return found
+        return settings
     exact = exact_of(policy, policy.risk, 1, False)
-    found["proof"] = resolve(exact, task, trace, m)
+    settings["proof"] = resolve(exact, task, trace, m)
     if policy.mode == "members":
         certain = dataclasses.replace(exact, risk=0.0, mode="mean", spread=None)
-        found["certain"] = resolve(certain, task, trace, m)
+        settings["certain"] = resolve(certain, task, trace, m)
         if not task.continuations:
             from ucsearch.certificate.members.graph import ALGORITHM
 
-            found["bound"] = found["proof"]._replace(algorithm=ALGORITHM, use_bound=False, reach=policy.depth)
-    return found
+            settings["bound"] = settings["proof"]._replace(algorithm=ALGORITHM, use_bound=False, reach=policy.depth)
+    return settings
 
 
 def _layout(task: Task) -> Layout:

@@ -25,7 +25,6 @@ __all__ = [
     "certificate_of",
 ]
 
-
 # What a certificate calls the claims, whose own names are also keys of rows of evidence and of segments.
 _CALLED = {"passed": "certificate_pass", "sole": "sole_action"}
 _CLAIMS = tuple(_CALLED.get(name, name) for name in Claims._fields)
@@ -71,8 +70,8 @@ class Closed:
     @property
     def worst_ratio(self) -> float:
         """The largest variance ratio; NaN when the law was not made of joint members."""
-        known = [x for x in self.law["variance_ratio"].values() if not math.isnan(x)]
-        return max(known, default=math.nan)
+        ratios = [x for x in self.law["variance_ratio"].values() if not math.isnan(x)]
+        return max(ratios, default=math.nan)
 
 
 @dataclass(frozen=True)
@@ -117,11 +116,11 @@ class Certificate:
     def __repr__(self) -> str:
         if self.action is None:
             return f"Certificate({self.plan.task.name}: no path, nothing is certified)"
-        known = [name for name in ("optimal", "unique", "robust", "risk_active") if getattr(self, name)]
-        told = ", ".join(["passed" if self.certificate_pass else "not passed", *known])
+        claims = [name for name in ("optimal", "unique", "robust", "risk_active") if getattr(self, name)]
+        words = ", ".join(["passed" if self.certificate_pass else "not passed", *claims])
         label = self.plan.task.label(self.action_index, self.action)
         return (
-            f"Certificate({label!r}: {told}, gap {self.gap:.6g}, regret at most {self.regret_bound:.6g}, {self.kind})"
+            f"Certificate({label!r}: {words}, gap {self.gap:.6g}, regret at most {self.regret_bound:.6g}, {self.kind})"
         )
 
     @property
@@ -155,43 +154,43 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
     del claims["lead"]
     risk, label, route = plan.settings.risk, plan.task.label, panel.route
     margins = None if route is None else route.margins[w].tolist()
-    lower, upper, reward_only, there = e.lower, e.upper, e.reward_lower, e.actions
+    lower, upper, reward_only, allowed = e.lower, e.upper, e.reward_lower, e.actions
     rivals = []
     for i, action in enumerate(actions):
-        if not there[i]:
+        if not allowed[i]:
             continue
         score, step, upper_path = lower[i], row.table[i], row.upper_paths[i]
-        retained = not math.isnan(score)
+        has_path = not math.isnan(score)
         rivals.append(
             Rival(
                 index=i,
                 action=action,
                 label=label(i, action),
-                retained=retained,
+                retained=has_path,
                 score=score,
                 reward=e.lower_reward[i],
                 uncertainty=e.lower_uncertainty[i],
                 upper=upper[i],
-                path=tuple(row.paths[i]) if retained else (),
+                path=tuple(row.paths[i]) if has_path else (),
                 release_margin=math.nan if margins is None else margins[i],
                 reward_only_score=reward_only[i],
                 reward_only_upper=e.reward_upper[i],
                 certain_score=e.certain_lower[i],
                 certain_upper=e.certain_upper[i],
                 step_score=step[Col.STEP_REWARD] - risk * step[Col.STEP_UNCERTAINTY],
-                size=e.lower_size[i] if retained else math.nan,
+                size=e.lower_size[i] if has_path else math.nan,
                 upper_size=math.nan if math.isnan(upper[i]) else e.upper_size[i],
                 reward_only_size=e.reward_size[i],
                 certain_size=e.certain_size[i],
                 upper_path=() if -1 in upper_path else tuple(upper_path),
             )
         )
-    known = [i for i, x in enumerate(reward_only) if there[i] and not math.isnan(x)]
-    baseline = max(known, key=lambda i: (reward_only[i], -i), default=-1)
+    scored = [i for i, x in enumerate(reward_only) if allowed[i] and not math.isnan(x)]
+    baseline = max(scored, key=lambda i: (reward_only[i], -i), default=-1)
     if route is not None:
         baseline = int(route.baseline[w])
-    searched = [r for r in rivals if r.retained]
-    selected = max(searched, key=lambda r: (r.score, -r.uncertainty, -r.index)).index if searched else -1
+    retained = [r for r in rivals if r.retained]
+    selected = max(retained, key=lambda r: (r.score, -r.uncertainty, -r.index)).index if retained else -1
     return Certificate(
         kind=panel.kind,
         action=None if index < 0 else actions[index],
@@ -295,9 +294,9 @@ class CertifiedPanel:
         """The same of window w; the plain rules are asked once."""
         if self.counted is not None:
             return float(self.counted[w])
-        if w not in self._asked:
-            self._asked[w] = self._weight_kept(w) if self._has_path[w] else math.nan
-        return self._asked[w]
+        if w not in self._weights_kept:
+            self._weights_kept[w] = self._weight_kept(w) if self._has_path[w] else math.nan
+        return self._weights_kept[w]
 
     def _weight_kept(self, w: int) -> float:
         plan, start = self.plan, self.plan.start(w)
@@ -307,27 +306,27 @@ class CertifiedPanel:
         return Replay(plan.task, plan.layout).weight(path, members, own_row(plan.inputs.weights, w).tolist())
 
     @cached_property
-    def _asked(self) -> dict[int, float]:
-        """By window, what `weight_kept` found."""
+    def _weights_kept(self) -> dict[int, float]:
+        """By window, what `weight_kept` returned."""
         return {}
 
     @cached_property
     def counted(self) -> Floats | None:
         """`member_feasible` where it need not be asked of the rules in plain Python; None where it has to be."""
-        plan, known = self.plan, self._has_path
+        plan, has_path = self.plan, self._has_path
         # Paths of members mode are feasible for all members, policies of closed mode at all points.
         if plan.policy.mode in ("members", "closed"):
-            return np.where(known, 1.0, np.nan)
+            return np.where(has_path, 1.0, np.nan)
         paths = self.paths[np.arange(len(self)), np.maximum(self.released, 0)]
-        return kept_weights(plan.task, plan.layout, plan.inputs.repeated(), np.where(known[:, None], paths, -1))
+        return kept_weights(plan.task, plan.layout, plan.inputs.repeated(), np.where(has_path[:, None], paths, -1))
 
     @cached_property
     def _has_path(self) -> NDArray[np.bool_]:
         """(W,) where a path is put forward."""
         rows, at = np.arange(len(self)), np.maximum(self.released, 0)
         lower = self.evidence.lower[rows, at]
-        found: NDArray[np.bool_] = (self.released >= 0) & self.evidence.actions[rows, at] & (lower == lower)
-        return found
+        has_path: NDArray[np.bool_] = (self.released >= 0) & self.evidence.actions[rows, at] & (lower == lower)
+        return has_path
 
     def rates(self) -> dict[str, float]:
         """Shares of windows, the figures a table of results shows."""

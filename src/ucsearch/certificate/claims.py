@@ -119,8 +119,8 @@ def _derive(e: Evidence, eps_m: float, certain_is_reward_only: bool) -> Claims:
     figures, sizes = np.empty((4, rows.size)), np.empty((4, rows.size))
     figures[_PUT], figures[_SEARCHED], figures[_TOP] = best_lower, searched.score, top
     sizes[_PUT], sizes[_SEARCHED], sizes[_TOP] = best_size, searched.size, top_size
-    figures[_SEEN] = np.where(e.exact, top, best_lower)
-    sizes[_SEEN] = np.where(e.exact, top_size, best_size)
+    figures[_REFERENCE] = np.where(e.exact, top, best_lower)
+    sizes[_REFERENCE] = np.where(e.exact, top_size, best_size)
     versus = _versus(figures, upper, sizes, e.upper_size, e.share)
     level, above = versus.level(), versus.above(0.0)
     further = above if eps_m == 0.0 else versus.above(2.0 * eps_m)
@@ -148,13 +148,13 @@ def _derive(e: Evidence, eps_m: float, certain_is_reward_only: bool) -> Claims:
     oracle_retained = e.exact & _any(maximal & retained)
     selected_maximal = found & maximal[rows, index]
     paper_margin = np.where(sole, np.inf, margin)
-    seen = _Seen(upper, figures[_SEEN], above[_SEEN], found)
+    reference = _Reference(upper, figures[_REFERENCE], above[_REFERENCE], found)
     best0 = _best_known(e.reward_lower, e.actions)
-    risk_gap, risk_active = _activity(e, seen, best0, e.reward_lower, e.reward_upper, e.reward_size)
+    risk_gap, risk_active = _activity(e, reference, best0, e.reward_lower, e.reward_upper, e.reward_size)
     uncertainty_active = risk_active
     if not certain_is_reward_only:
         best = _best_known(e.certain_lower, e.actions)
-        _, uncertainty_active = _activity(e, seen, best, e.certain_lower, e.certain_upper, e.certain_size)
+        _, uncertainty_active = _activity(e, reference, best, e.certain_lower, e.certain_upper, e.certain_size)
     reward_first = _first_at(e.reward_lower, e.actions, best0)
     lead = np.minimum.reduce(np.where(rivals, versus.by[_PUT] - versus.tau[_PUT], np.inf), axis=1, initial=np.inf)
     exact_found = e.exact & found
@@ -185,7 +185,7 @@ def _derive(e: Evidence, eps_m: float, certain_is_reward_only: bool) -> Claims:
 
 # Figures that are compared with upper values: the score put forward, the searched one, the largest upper value, and
 # what risk activity is measured from (the largest Q, or the score put forward).
-_PUT, _SEARCHED, _TOP, _SEEN = range(4)
+_PUT, _SEARCHED, _TOP, _REFERENCE = range(4)
 
 
 class _Chosen(NamedTuple):
@@ -230,8 +230,8 @@ def _versus(figures: Floats, upper: Floats, sizes: Floats, upper_size: Floats, e
     return _Versus((x - y).transpose(0, 2, 1), tau.transpose(0, 2, 1))
 
 
-class _Seen(NamedTuple):
-    """What was derived on the way."""
+class _Reference(NamedTuple):
+    """What risk activity is measured by."""
 
     upper: Floats  # (W, m) unbounded where unknown
     figure: Floats  # (W,) what risk activity is measured from
@@ -240,7 +240,7 @@ class _Seen(NamedTuple):
 
 
 def _activity(
-    e: Evidence, seen: _Seen, best0: Floats, lower0: Floats, upper0: Floats, sizes0: Floats
+    e: Evidence, reference: _Reference, best0: Floats, lower0: Floats, upper0: Floats, sizes0: Floats
 ) -> tuple[Floats, Bools]:
     """Whether every action that may be optimal at risk 0 is strictly worse here, and (kind oracle) by how much.
 
@@ -250,20 +250,20 @@ def _activity(
     size0 = _size_of(sizes0, e.actions & (lower0 == best))
     tau0 = tolerance(e.share[:, None], size0[:, None], np.fmax(np.abs(upper0), sizes0))
     could_be_best0 = e.actions & ~(best - upper0 > tau0)  # an unknown value may be
-    gap = seen.figure - _largest(seen.upper, could_be_best0)
-    known = seen.found & _any(could_be_best0)
-    return np.where(known, gap, np.nan), known & _all(seen.above | ~could_be_best0)
+    gap = reference.figure - _largest(reference.upper, could_be_best0)
+    known = reference.found & _any(could_be_best0)
+    return np.where(known, gap, np.nan), known & _all(reference.above | ~could_be_best0)
 
 
 def _any(holds: Bools) -> Bools:
     """Per window. The array's own method does the same, by way of Python."""
-    found: Bools = np.logical_or.reduce(holds, axis=1)
-    return found
+    any_holds: Bools = np.logical_or.reduce(holds, axis=1)
+    return any_holds
 
 
 def _all(holds: Bools) -> Bools:
-    found: Bools = np.logical_and.reduce(holds, axis=1)
-    return found
+    all_hold: Bools = np.logical_and.reduce(holds, axis=1)
+    return all_hold
 
 
 def _largest(values: Floats, where: Bools) -> Floats:

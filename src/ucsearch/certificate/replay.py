@@ -75,9 +75,9 @@ class Replay:
         """Whether every action is allowed when its turn comes, and the end of the path too. Rewards are not asked."""
         steps = self._steps(path)
         # The state after the last action is needed only where a rule speaks of the end.
-        asked = steps if self._end_counts else islice(steps, len(path.actions))
+        needed = steps if self._end_counts else islice(steps, len(path.actions))
         try:
-            for _ in asked:
+            for _ in needed:
                 pass
         except KeyboardInterrupt:
             raise
@@ -119,8 +119,8 @@ class Replay:
         if all(kept):
             return 1.0
         total = 0.0
-        for own, weight in zip(kept, weights, strict=True):
-            total += weight if own else 0.0
+        for keeps, weight in zip(kept, weights, strict=True):
+            total += weight if keeps else 0.0
         return total
 
     @property
@@ -153,11 +153,11 @@ def final_check(certified: CertifiedPanel, released: NDArray[np.bool_], unseen: 
     clock, random numbers, an open file); they are asked about everything, twice."""
     windows = np.flatnonzero(released).tolist()
     if certified.plan.settings.mode == _CLOSED:
-        found = {w: _policy_doubt(certified, w, unseen) for w in windows}
+        doubts = {w: _policy_doubt(certified, w, unseen) for w in windows}
     else:
         confirmed = _Paths(certified)
-        found = {w: _path_doubt(certified, w) for w in windows if unseen or not confirmed(w)}
-    return {w: why for w, why in found.items() if why}
+        doubts = {w: _path_doubt(certified, w) for w in windows if unseen or not confirmed(w)}
+    return {w: doubt for w, doubt in doubts.items() if doubt}
 
 
 class _Paths:
@@ -177,7 +177,7 @@ class _Paths:
         start = plan.start(w)
         path = Path(start.state, [start.actions[i] for i in indices], (), start.params)
         if self.members:
-            return all(self._twice(path, own) for own in self._two_members(w))
+            return all(self._twice(path, outcomes) for outcomes in self._two_members(w))
         scores = own_row(inputs.q, w).tolist() if plan.settings.mode == _SCORES else None
         path = path._replace(outcomes=self._outcomes(own_row(inputs.mean, w)))
         earned = self.replay.earns(path, scores, indices)
@@ -224,32 +224,34 @@ def _path_doubt(certified: CertifiedPanel, w: int) -> str:
         return f"the rules are not deterministic: the same path earns {ends[0][0]!r} and {ends[1][0]!r}"
     size = float(certified.evidence.lower_size[w, first])
     recorded = (certified.evidence.lower_reward[w, first], certified.evidence.lower_uncertainty[w, first])
-    for name, own, engine in zip(("reward", "uncertainty"), ends[0], recorded, strict=True):
-        if not abs(own - engine) <= certified.evidence.share[w] * size:
-            return f"the plain rules give a {name} of {own:.9g} where the search found {engine:.9g}"
+    for name, plain, engine in zip(("reward", "uncertainty"), ends[0], recorded, strict=True):
+        if not abs(plain - engine) <= certified.evidence.share[w] * size:
+            return f"the plain rules give a {name} of {plain:.9g} where the search found {engine:.9g}"
     return ""
 
 
 def _policy_doubt(certified: CertifiedPanel, w: int, unseen: bool) -> str:
     plan = certified.plan[w]
-    why = _policy_look(plan, float(certified.evidence.share[w]))
-    return why or (_policy_again(plan, certified.plan[w]) if unseen else "")
+    doubt = _first_step_doubt(plan, float(certified.evidence.share[w]))
+    return doubt or (_repeat_doubt(plan, certified.plan[w]) if unseen else "")
 
 
-def _policy_again(plan: Plan, again: Plan) -> str:
+def _repeat_doubt(plan: Plan, again: Plan) -> str:
     """Closed mode: the same steps of the policy by two plans that were built of one search."""
-    task, seen = plan.task, []
+    task, answers = plan.task, []
     try:
-        for one in (plan, again):
-            window, _ = one.start()
-            ends = [branch.states[-1] for branch in one.branches] if task.terminal is not None else []
-            seen.append((one.branches, [as_number(guarded(task.terminal, end, window.params)) for end in ends]))
+        for each in (plan, again):
+            window, _ = each.start()
+            ends = [branch.states[-1] for branch in each.branches] if task.terminal is not None else []
+            answers.append((each.branches, [as_number(guarded(task.terminal, end, window.params)) for end in ends]))
     except Exception as error:  # whatever user code raises the second time
         return f"the rules are not deterministic: asked again, {type(error).__name__}: {error}"
-    return "" if seen[0] == seen[1] else "the rules are not deterministic: asked again, a policy's steps are others"
+    if answers[0] != answers[1]:
+        return "the rules are not deterministic: asked again, a policy's steps are others"
+    return ""
 
 
-def _policy_look(plan: Plan, eps: float) -> str:
+def _first_step_doubt(plan: Plan, eps: float) -> str:
     """Closed mode: the policy after low, middle and high outcomes, every action allowed, and the first step's mean
     reward twice; "" when all is as the search found it."""
     window, start = plan.start()
@@ -261,21 +263,21 @@ def _policy_look(plan: Plan, eps: float) -> str:
                     return f"the plain rules do not allow {what}"
             if not window.ended(branch.states[-1:], plan.settings.depth - 1, plan.action_index):
                 return f"the plain rules do not let the plan end as it does after {branch.name} outcomes"
-        found = []
+        rewards = []
         for _ in range(2):
             total = 0.0
             for k in range(int(window.u[0][1])):
                 args = (start, plan.action, window.members[k][0], 0, window.params)
                 earned = window.number(plan.task.reward_at, Fault.REWARD, 0, plan.action_index, *args)
                 total += window.weights[k] * earned
-            found.append(total)
+            rewards.append(total)
     except TaskFault as fault:
         return f"{fault} (step {fault.step}, action {window.actions[fault.action]})"
-    if found[0] != found[1]:
-        return f"the rules are not deterministic: the first step earns {found[0]!r} and {found[1]!r}"
+    if rewards[0] != rewards[1]:
+        return f"the rules are not deterministic: the first step earns {rewards[0]!r} and {rewards[1]!r}"
     first = plan.outputs.table[plan.window, plan.action_index]
-    if not abs(found[0] - first[4]) <= eps * float(first[6]):
-        return f"the plain rules give a first reward of {found[0]:.9g} where the search found {first[4]:.9g}"
+    if not abs(rewards[0] - first[4]) <= eps * float(first[6]):
+        return f"the plain rules give a first reward of {rewards[0]:.9g} where the search found {first[4]:.9g}"
     return ""
 
 
@@ -291,8 +293,8 @@ def prepare(task: Task, layout: Layout) -> bool:
     """Load or compile the kernel for states of this layout; False where there is none to be had."""
     if not _is_ours(task):
         return False
-    known: dict[Layout, kernels.Kernel] = task.cache.setdefault("keeping kernels", {})
-    if layout in known:
+    ready: dict[Layout, kernels.Kernel] = task.cache.setdefault("keeping kernels", {})
+    if layout in ready:
         return True
 
     def warm(kernel: Callable[..., None]) -> None:
@@ -302,20 +304,19 @@ def prepare(task: Task, layout: Layout) -> bool:
                                    rows, rows), np.zeros((0, 1), np.int32))  # fmt: skip
 
     try:
-        made = kernels.load(task, layout, _KIND, warm, f"rolling through members for task {task.name!r}")
+        ready[layout] = kernels.load(task, layout, _KIND, warm, f"rolling through members for task {task.name!r}")
     except Exception:  # numba raises many kinds; the plain functions are asked instead
         return False
-    known[layout] = made
     return True
 
 
 def kept_weights(task: Task, layout: Layout, inputs: Inputs, paths: NDArray[np.int32]) -> Floats | None:
     """(W,) weight of members for which `paths` (W, d; -1: none) keep every rule; None where no kernel is ready."""
-    found = task.cache.get("keeping kernels", {}).get(layout)
-    if found is None or not inputs.members.shape[1]:
+    kernel = task.cache.get("keeping kernels", {}).get(layout)
+    if kernel is None or not inputs.members.shape[1]:
         return None
     try:
-        return _call(found.call, task, inputs, paths)
+        return _call(kernel.call, task, inputs, paths)
     except Exception:  # a rule raised for some member: the plain functions say what that means
         return None
 

@@ -17,9 +17,10 @@ from ucsearch.certificate.api import certify_panel
 from ucsearch.certificate.certificate import CertifiedPanel
 from ucsearch.certificate.replay import final_check
 from ucsearch.decision.decision import Decision, DecisionPanel, Fallbacks, Outcome, Refused, checked_fallback
-from ucsearch.decision.gate import Calibration, Context, Gate, Reason, evaluate, unconfirmed
+from ucsearch.decision.gate import Calibration, CheckedCondition, Context, Gate, Reason, evaluate, unconfirmed
 from ucsearch.decision.words import explain_fallback
 from ucsearch.errors import InputError
+from ucsearch.layout import own_row
 from ucsearch.policies import PROOF, RUN, Policy, Proof, Run, check_options
 from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
@@ -27,7 +28,7 @@ from ucsearch.trace import Trace
 __all__ = [
     "Filing",
     "Log",
-    "Watch",
+    "Stopwatch",
     "decide",
     "decide_panel",
     "refuse",
@@ -60,13 +61,13 @@ class Filing:
 
     def write(self, decisions: Any) -> tuple[str, ...]:
         """On disk when it returns; the ids of the records, of a log that says what it wrote."""
-        asked = {} if self.request is None else {"request": self.request}
-        entries = self.log.write(decisions, series=self.series, where=self.where, **asked)
-        return tuple(str(e.id) for e in entries) if isinstance(entries, Sequence) else ()
+        request = {} if self.request is None else {"request": self.request}
+        entries = self.log.write(decisions, series=self.series, where=self.where, **request)
+        return tuple(str(entry.id) for entry in entries) if isinstance(entries, Sequence) else ()
 
 
-class Watch:
-    """Seconds since it was made. Once over, the time stays over, whatever the clock says later."""
+class Stopwatch:
+    """Seconds since it was made, against a budget. Once over, the time stays over, whatever the clock says later."""
 
     def __init__(self, clock: Callable[[], float], budget_s: float | None) -> None:
         self.clock, self.budget_s = clock, budget_s
@@ -75,15 +76,15 @@ class Watch:
 
     def elapsed(self) -> float:
         """At least what ended a search."""
-        found = float(self.clock() - self._started)
-        return found if self._over is None or found > self._over else self._over
+        seconds = float(self.clock() - self._started)
+        return seconds if self._over is None or seconds > self._over else self._over
 
     def is_over(self) -> bool:
         """A reading that is no number counts as over."""
         if self._over is None and self.budget_s is not None:
-            found = float(self.clock() - self._started)
-            if not found <= self.budget_s:
-                self._over = found
+            seconds = float(self.clock() - self._started)
+            if not seconds <= self.budget_s:
+                self._over = seconds
         return self._over is not None
 
 
@@ -102,11 +103,10 @@ def decide(
     actions: ArrayLike | None = None,
     log: Log | Filing | None = None,
 ) -> Decision:
-    """One decision. Run `check_task` on the task once before you trust this with it.
+    """Decide once: search, prove, and release the first action if every condition of the gate holds.
 
-    A refused trace is a HOLD and a broken task a fallback, with its reason, not an exception; a wrong state,
-    policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned; every
-    call is an entry of its own unless it repeats the request of its `Filing`.
+    Run `check_task` on the task once before you trust this with it. With a `log` the decision is on disk before it is
+    returned; every call is an entry of its own unless it repeats the request of its `Filing`.
 
     Args:
         task: the rules.
@@ -121,20 +121,28 @@ def decide(
         params: in place of the task's own `params`, such as one series' costs.
         actions: in place of the task's own: the grid of this series, ascending, in units of the task.
         log: where the decision is filed.
+
+    Returns:
+        A `Decision`. Its outcome is RELEASED, FALLBACK where the proof or a condition is missing or a rule fails, or
+        HOLD where the forecast is refused or the fallback is not feasible; the reason says why.
+
+    Raises:
+        InputError: a wrong state, policy, gate or other argument, which is the caller's mistake.
+        TaskError: the rules changed since the task was made, or a `log` is given and they cannot be recorded.
     """
-    asked = _asked(task, policy, gate, proof, run, now, log)
+    call = _checked_call(task, policy, gate, proof, run, now, log)
     task.layout(state)
     if not isinstance(trace, Trace):
         try:
             trace = Trace.from_members(trace)
         except InputError as error:
-            refused = refuse(task, state, asked.gate, str(error), params=params, actions=actions, now=now)
-            return _written(refused, asked.filing)
+            refused = refuse(task, state, call.gate, str(error), params=params, actions=actions, now=now)
+            return _file(refused, call.filing)
     if trace.windows != 1:
         raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use decide_panel.")
-    asked = asked._replace(run=dataclasses.replace(run, threads=1))
-    panel = _decided(asked, [state], trace, calibration, False, params, actions)
-    return _written(panel[0], asked.filing)
+    call = call._replace(run=dataclasses.replace(run, threads=1))
+    panel = _decide_windows(call, [state], trace, calibration, False, params, actions)
+    return _file(panel[0], call.filing)
 
 
 def decide_panel(
@@ -153,17 +161,41 @@ def decide_panel(
     actions: ArrayLike | None = None,
     log: Log | Filing | None = None,
 ) -> DecisionPanel:
-    """W decisions. `now` is compared with the traces' issue times, the clock of `run` with the time budget, which also
-    ends a running search; docs/concepts/gate.md says what it cannot end. With a `log` all of them are on disk before
-    any is returned. `paused`: a person has stopped releases, and fallbacks alone leave. Other arguments are those of
-    `decide`, one for all windows or one each."""
-    asked = _asked(task, policy, gate, proof, run, now, log)
-    panel = _decided(asked, states, traces, calibration, paused, params, actions)
-    return panel if asked.filing is None else dataclasses.replace(panel, records=asked.filing.write(panel))
+    """Decide for many windows at once, such as one for each series.
+
+    `now` is compared with the traces' issue times, the clock of `run` with the time budget, which also ends a running
+    search; docs/concepts/gate.md says what it cannot end. With a `log` all decisions are on disk before any is
+    returned.
+
+    Args:
+        task: the rules.
+        states: an array (W, numbers of a state), a sequence of states, or a state of arrays.
+        traces: a `Trace` with W windows, or one that all share.
+        policy: how to search.
+        gate: conditions that must all hold before an action is released.
+        proof: what the proof may cost and assume.
+        run: engine, threads, clock and progress.
+        now: the moment of the decisions, with a time zone.
+        calibration: how honest the forecasts have been: one record for all, or one for each window.
+        paused: a person has stopped releases, and only fallbacks leave.
+        params: in place of the task's own `params`: one for all, or arrays with one value for each window.
+        actions: in place of the task's own: one grid for all, or one for each window.
+        log: where the decisions are filed.
+
+    Returns:
+        A `DecisionPanel` of W decisions: arrays, and `panel[w]` for a single one.
+
+    Raises:
+        InputError: a wrong argument.
+        TaskError: the rules changed since the task was made, or a `log` is given and they cannot be recorded.
+    """
+    call = _checked_call(task, policy, gate, proof, run, now, log)
+    panel = _decide_windows(call, states, traces, calibration, paused, params, actions)
+    return panel if call.filing is None else dataclasses.replace(panel, records=call.filing.write(panel))
 
 
-class _Asked(NamedTuple):
-    """What both calls are told, checked."""
+class _Call(NamedTuple):
+    """Arguments that a single decision and a panel have in common, checked."""
 
     task: Task
     policy: Policy
@@ -175,10 +207,10 @@ class _Asked(NamedTuple):
     filing: Filing | None
 
 
-def _asked(
+def _checked_call(
     task: Task, policy: Policy, gate: Gate | None, proof: Proof, run: Run, now: datetime | None,
     log: Log | Filing | None,
-) -> _Asked:  # fmt: skip
+) -> _Call:  # fmt: skip
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
     gate = Gate() if gate is None else gate
@@ -191,36 +223,36 @@ def _asked(
     if filing is not None:
         _ = task.source_hash  # rules that cannot be recorded are refused before any work: `TaskError` names the part
     _recommend_check(task)
-    return _Asked(task, policy, gate, proof, run, now, _moment(now), filing)
+    return _Call(task, policy, gate, proof, run, now, _moment(now), filing)
 
 
-def _decided(
-    asked: _Asked, states: Any, traces: Any, calibration: Calibration | Sequence[Calibration] | None, paused: bool,
+def _decide_windows(
+    call: _Call, states: Any, traces: Any, calibration: Calibration | Sequence[Calibration] | None, paused: bool,
     params: Any, actions: ArrayLike | None,
 ) -> DecisionPanel:  # fmt: skip
     """Search and proof, the gate, the final check, and fallbacks for what is not released."""
-    task, gate, clock = asked.task, asked.gate, asked.run.clock
-    watch = None if clock is None else Watch(clock, gate.time_budget_s)
+    task, gate, clock = call.task, call.gate, call.run.clock
+    stopwatch = None if clock is None else Stopwatch(clock, gate.time_budget_s)
     certified = certify_panel(
-        task, states, traces, asked.policy, proof=asked.proof, run=asked.run, params=params, actions=actions,
-        stop=watch.is_over if watch is not None and watch.budget_s is not None else None,
+        task, states, traces, call.policy, proof=call.proof, run=call.run, params=params, actions=actions,
+        stop=stopwatch.is_over if stopwatch is not None and stopwatch.budget_s is not None else None,
     )  # fmt: skip
-    elapsed, count = math.nan if watch is None else watch.elapsed(), len(certified)
+    elapsed, count = math.nan if stopwatch is None else stopwatch.elapsed(), len(certified)
     each = () if calibration is None or isinstance(calibration, Calibration) else tuple(calibration)
     if each and len(each) != count:
         raise InputError("calibration", f"{len(each)} records", f"one, or {count}: one per window")
     shared = calibration if isinstance(calibration, Calibration) else Calibration()
-    context = Context(_ages(certified.plan.trace, asked.now), elapsed, shared, each, paused)
+    context = Context(_ages(certified.plan.trace, call.now), elapsed, shared, each, paused)
     conditions = tuple(evaluate(gate, certified, context))
-    cause = _causes(conditions, count)
-    passed = np.array([c is _NONE for c in cause])
+    causes = _causes(conditions, count)
+    passed = np.array([cause is _NONE for cause in causes])
     doubts = final_check(certified, passed, unseen=bool(task.identity.refused))
     if passed.any() and task.identity.changed():
         doubts = {**dict.fromkeys(np.flatnonzero(passed).tolist(), _KEEPS_STATE), **doubts}
     if doubts:
         conditions = (*conditions, unconfirmed(doubts, count))
-        cause = _causes(conditions, count)
-    released = np.array([c is _NONE for c in cause])
+        causes = _causes(conditions, count)
+    released = np.array([cause is _NONE for cause in causes])
     fallbacks = Fallbacks(certified)
     fallback, feasible = fallbacks.ask(~released)
     return DecisionPanel(
@@ -230,9 +262,9 @@ def _decided(
         context=context,
         outcome=_OUTCOMES[np.where(released, 2, feasible)],
         action=np.where(released, _released_actions(certified), np.where(feasible, fallback, np.nan)),
-        cause=cause,
+        cause=causes,
         fallbacks=fallbacks,
-        now=asked.moment,
+        now=call.moment,
         doubts=doubts,
     )
 
@@ -247,7 +279,7 @@ def _recommend_check(task: Task) -> None:
         _log.info("task %r was not checked in this process: run uc.check_task(task, state, outcomes) once", task.name)
 
 
-def _written(decision: Decision, filing: Filing | None) -> Decision:
+def _file(decision: Decision, filing: Filing | None) -> Decision:
     """The decision, on disk if there is a log, and then with the id of its record."""
     if filing is None:
         return decision
@@ -255,14 +287,14 @@ def _written(decision: Decision, filing: Filing | None) -> Decision:
     return dataclasses.replace(decision, record_id=ids[0] if ids else "")
 
 
-def _causes(conditions: tuple[Any, ...], count: int) -> tuple[Reason, ...]:
+def _causes(conditions: tuple[CheckedCondition, ...], count: int) -> tuple[Reason, ...]:
     """The first failed condition names the reason; nothing failed means release."""
-    cause = [_NONE] * count
-    for c in reversed(conditions):
-        if not c.passed.all():
-            for w in np.flatnonzero(~c.passed):
-                cause[w] = c.reasons[0] if len(c.reasons) == 1 else c.reasons[w]
-    return tuple(cause)
+    causes = [_NONE] * count
+    for condition in reversed(conditions):
+        if not condition.passed.all():
+            for w in np.flatnonzero(~condition.passed).tolist():
+                causes[w] = own_row(condition.reasons, w)
+    return tuple(causes)
 
 
 def _released_actions(certified: CertifiedPanel) -> NDArray[np.float64]:

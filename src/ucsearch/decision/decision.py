@@ -142,8 +142,8 @@ class Decision:
 def checked_fallback(task: Task, state: Any, params: Any, available: Sequence[Any]) -> tuple[Any, bool]:
     """The fallback and whether it may be sent; a fallback that raises or is no action may not."""
     try:
-        found = guarded(task.fallback, state, params)
-        action = tuple(map(as_number, found)) if task.width else as_number(found)  # finite: `in` compares by value
+        answer = guarded(task.fallback, state, params)
+        action = tuple(map(as_number, answer)) if task.width else as_number(answer)  # finite: `in` compares by value
         if action not in available:
             return math.nan, False
         return action, as_allowed(guarded(task.feasible_at, state, action, 0, params))
@@ -261,23 +261,23 @@ class DecisionPanel:
         certificate = self.certified[w]
         outcome = Outcome(str(self.outcome[w]))
         silent = FAILURES if self.gate.allow_ties is False else (*FAILURES, TIE_ALLOWED)
-        asked = [c for c in self.conditions if c.name not in silent or not c.passed[w]]
-        rows = tuple(GateRow(c.name, float(c.left[w]), c.operator, c.right, bool(c.passed[w])) for c in asked)
+        shown = [c for c in self.conditions if c.name not in silent or not c.passed[w]]
+        rows = tuple(GateRow(c.name, float(c.left[w]), c.operator, c.right, bool(c.passed[w])) for c in shown)
         margin = certificate.release_margin
         if math.isnan(margin):
             margin = math.inf if certificate.sole_action else certificate.gap
         plan = certificate.plan
         released = outcome is Outcome.RELEASED
         pass_kind = certificate.pass_kind if released else ""
-        own, may_leave, cost = self.fallbacks.at(w)
-        fallback = None if own != own else own
+        fallback, may_leave, cost = self.fallbacks.at(w)
+        fallback = None if fallback != fallback else fallback
         cause = self.cause[w]
         if released:
             label = plan.task.label(certificate.action_index, plan.task.action_of(float(self.action[w])))
             sentence = explain_release(certificate, label, pass_kind)
         else:
-            shown = None if outcome is Outcome.HOLD else self._label(plan, fallback)
-            sentence = explain_fallback(cause, certificate, self._detail(w, rows), shown)
+            substitute = None if outcome is Outcome.HOLD else self._label(plan, fallback)
+            sentence = explain_fallback(cause, certificate, self._detail(w, rows), substitute)
         return Decision(
             outcome=outcome,
             action=None if outcome is Outcome.HOLD else plan.task.action_of(float(self.action[w])),

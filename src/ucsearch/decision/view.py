@@ -22,10 +22,10 @@ def label_of(decision: Decision) -> str:
     action = decision.action
     if action is None:
         return ""
-    known = decision.refused if decision.certificate is None else decision.certificate.plan
-    if known is None or action not in (actions := tuple(known.actions)):
+    source = decision.refused if decision.certificate is None else decision.certificate.plan
+    if source is None or action not in (actions := tuple(source.actions)):
         return action_figure(action)
-    return str(known.task.label(actions.index(action), action))
+    return str(source.task.label(actions.index(action), action))
 
 
 def score_of(decision: Decision) -> float | None:
@@ -34,9 +34,9 @@ def score_of(decision: Decision) -> float | None:
     c = decision.certificate
     if c is None:
         return None
-    wanted = c.action if decision.action is None else decision.action
-    found = next((r.score for r in c.rivals if r.action == wanted), math.nan)
-    return float(found) if math.isfinite(found) else None
+    action = c.action if decision.action is None else decision.action
+    score = next((r.score for r in c.rivals if r.action == action), math.nan)
+    return float(score) if math.isfinite(score) else None
 
 
 def frame_of(decisions: Iterable[Decision], backend: str = "auto") -> Any:
@@ -49,12 +49,14 @@ def frame_of(decisions: Iterable[Decision], backend: str = "auto") -> Any:
 
 def _row(d: Decision) -> tuple[Any, ...]:
     action = math.nan if d.action is None else d.action
-    found = score_of(d)
-    score = math.nan if found is None else found
-    margin, regret, cost = float(d.release_margin), float(d.regret_bound), float(d.fallback_cost)
-    return (
-        d.outcome.value, action, label_of(d), d.reason.value, score, margin, regret, cost, d.sentence, d.record_id,
-    )  # fmt: skip
+    score = score_of(d)
+    figures = (
+        math.nan if score is None else score,
+        float(d.release_margin),
+        float(d.regret_bound),
+        float(d.fallback_cost),
+    )
+    return (d.outcome.value, action, label_of(d), d.reason.value, *figures, d.sentence, d.record_id)
 
 
 def brief(d: Decision) -> str:
@@ -66,8 +68,8 @@ def brief(d: Decision) -> str:
 
 def brief_panel(panel: DecisionPanel) -> str:
     counts = Counter(panel.outcome.tolist())
-    told = ", ".join(f"{counts[name]} {name}" for name in sorted(counts))
-    return f"DecisionPanel({len(panel)} decision{'' if len(panel) == 1 else 's'}: {told})"
+    outcomes = ", ".join(f"{counts[name]} {name}" for name in sorted(counts))
+    return f"DecisionPanel({len(panel)} decision{'' if len(panel) == 1 else 's'}: {outcomes})"
 
 
 def html_of(d: Decision) -> str:
