@@ -15,8 +15,7 @@ from tests.allocation.kit import newest_decisions, record_of
 from ucsearch.allocation.record import write_allocation
 from ucsearch.allocation.shared import Shared
 from ucsearch.decision import Filing
-from ucsearch.records.arrays import blob_id, decode_array, encode_array
-from ucsearch.records.canonical import seal
+from ucsearch.records.canonical import blob_id, decode_array, encode_array, seal
 from ucsearch.student import student_quantile
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.registry import address

@@ -160,7 +160,7 @@ def test_remote_override_with_the_same_key_is_done_once(site: Any) -> None:
 def test_a_file_means_the_same_to_the_service_and_to_decide(tmp_path: Path) -> None:
     """Gaps are refused by both; what both decide, they decide alike, by the settings' own names of columns."""
     from ucsearch.cli import app
-    from ucsearch.records.reader import AuditReader
+    from ucsearch.records.log import AuditReader
 
     names = '[columns]\nseries = "sku"\nmembers = "m"\nignore = ["note"]\n[columns.rename]\nstock = "on_hand"\n'
     tokens = make_folder(

@@ -33,7 +33,7 @@ from ucsearch.planner.decide.rows import sentence_in, shown_columns
 from ucsearch.planner.decide.states import state_columns
 from ucsearch.planner.recorded.explain import explain_series
 from ucsearch.planner.settings import parse_settings
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.tasks import TASKS, LeadTimeInventory
 from ucsearch.verify import verify_file
 

@@ -27,7 +27,7 @@ from ucsearch.forecast.recalibrate import (
 from ucsearch.planner.backtest.job import run_backtest
 from ucsearch.planner.files.archive import Past, read_archive, write_archive
 from ucsearch.planner.settings import Settings, parse_settings
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.scale.segments.audit import verify_segments
 from ucsearch.scale.segments.reader import export_records
 from ucsearch.verify import verify_file, verify_record

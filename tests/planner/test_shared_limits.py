@@ -16,7 +16,7 @@ from ucsearch.cli.main import app
 from ucsearch.planner.decide import job
 from ucsearch.planner.decide.resume import keep
 from ucsearch.planner.settings import SettingsError, load_settings
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.verify import verify_file
 
 TRUCK = '[shared]\ntruck = { column = "litres", limit = 300 }\n'

@@ -30,9 +30,8 @@ from tests.kit.brute import Enumeration, enumerate_paths
 from tests.kit.problems import random_problem
 from ucsearch.errors import UCSearchError
 from ucsearch.records import Checkpoint, seal
-from ucsearch.records.arrays import blob_id, decode_array, encode_array
-from ucsearch.records.canonical import canonical
-from ucsearch.records.chain import GENESIS, entry_digest, next_head
+from ucsearch.records.canonical import blob_id, canonical, decode_array, encode_array
+from ucsearch.records.entries import GENESIS, entry_digest, next_head
 from ucsearch.records.record import decision_record
 from ucsearch.verify import Verdict, verify_file, verify_record
 

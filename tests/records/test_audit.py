@@ -35,7 +35,7 @@ from ucsearch.records import (
 )
 from ucsearch.records import sqlite as store
 from ucsearch.records.canonical import canonical, seal_bytes
-from ucsearch.records.chain import GENESIS, entry_digest, next_head
+from ucsearch.records.entries import GENESIS, entry_digest, next_head
 
 NOON = "2024-05-01T12:00:00+00:00"
 

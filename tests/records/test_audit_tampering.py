@@ -29,7 +29,7 @@ from ucsearch.records import (
     seal,
 )
 from ucsearch.records.canonical import canonical
-from ucsearch.records.chain import GENESIS, entry_digest, next_head
+from ucsearch.records.entries import GENESIS, entry_digest, next_head
 
 INSERT = "INSERT INTO entries (seq, id, digest, head, body) VALUES"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.kit.counts import some
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.arrays import blob_id, blob_ref, blob_shape, decode_array, encode_array
+from ucsearch.records.canonical import blob_id, blob_ref, blob_shape, decode_array, encode_array
 from ucsearch.verify.read import Malformed, read_blob
 
 

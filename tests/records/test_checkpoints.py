@@ -20,7 +20,8 @@ from ucsearch.cli.log import log_app
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import AuditReader
 from ucsearch.records.canonical import canonical, seal
-from ucsearch.records.chain import Checkpoint, entry_digest, next_head
+from ucsearch.records.chain import Checkpoint
+from ucsearch.records.entries import entry_digest, next_head
 from ucsearch.records.merkle import Tree
 from ucsearch.records.notes import Signer, checkpoint_text, make_key
 from ucsearch.verify import chain, verify_file

@@ -23,7 +23,7 @@ from ucsearch.decision import Filing
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import AuditReader
 from ucsearch.records.canonical import canonical, seal
-from ucsearch.records.chain import entry_digest, next_head
+from ucsearch.records.entries import entry_digest, next_head
 from ucsearch.records.overrides import NotAllowed
 from ucsearch.tasks import Direction, Intervention, LeadTimeInventory, Storage
 from ucsearch.verify import verify_file

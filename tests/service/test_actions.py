@@ -14,8 +14,7 @@ import pytest
 
 from tests.service.kit import CONFIG, START, Client, Clock, body, running
 from ucsearch.errors import RecordError
-from ucsearch.records.log import AuditLog
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.verify import verify_log
 
 

@@ -17,7 +17,7 @@ from ucsearch.planner import decide_cases
 from ucsearch.planner.decide.job import run_decide
 from ucsearch.planner.settings import parse_settings
 from ucsearch.records.canonical import loads
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 
 SETTINGS = parse_settings(PLAN.encode())
 HUGE, DEEP = 10**400, 100_000

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.service.kit import PLAN, body, item, make_folder, running
 from ucsearch.planner import decide_cases
 from ucsearch.planner.settings import parse_settings
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 
 
 def test_answers_are_in_the_log_in_the_order_of_the_items(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.service import demo
 
 

@@ -17,12 +17,11 @@ from tests.service.test_stores import NOW, SETTINGS, filled
 from ucsearch.cli.main import app
 from ucsearch.planner import decide_cases
 from ucsearch.records import erasure
-from ucsearch.records.address import open_reader
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import NOTHING
 from ucsearch.records.erasure import ERASED, erase, older_than, person, series
+from ucsearch.records.log import AuditReader, open_reader
 from ucsearch.records.log_chain import files_of
-from ucsearch.records.reader import AuditReader
 from ucsearch.verify import verify_files
 
 CHECKPOINT = "checkpoint/decisions.json"

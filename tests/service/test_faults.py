@@ -15,7 +15,7 @@ import pytest
 
 from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folder, running
 from ucsearch.monitor.journal import period_key
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.service import queries
 from ucsearch.service.observability import JsonLines
 from ucsearch.service.schemas import Verified

@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.console_kit import EVIL, Person
 from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folder, running
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.report.charts import fan
 from ucsearch.service.bodies import read_body
 from ucsearch.service.config import ConfigError, load_config

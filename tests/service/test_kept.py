@@ -14,7 +14,7 @@ import pytest
 import ucsearch as uc
 from tests.service.kit import CONFIG, PLAN, START, item, make_folder, open_service
 from ucsearch.records.entries import Request
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.records.record import panel_bodies
 from ucsearch.service.bodies import read_body, rows_of
 from ucsearch.service.schemas import DecideBody

@@ -14,7 +14,7 @@ import pytest
 
 from tests.service.forks import Forks, Running
 from tests.service.kit import CONFIG, PLAN, body, make_folder
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 
 AT_ONCE = 4
 

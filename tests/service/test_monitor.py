@@ -15,8 +15,7 @@ from tests.service.console_kit import WATCHED as LIMITED
 from tests.service.kit import CONFIG, START, Client, Clock, running
 from ucsearch.monitor import Monitor, Settings, rank_of
 from ucsearch.records.canonical import seal
-from ucsearch.records.log import AuditLog
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.service.writer.plan_state import journal_of
 from ucsearch.verify import verify_log
 

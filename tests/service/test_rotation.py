@@ -21,12 +21,11 @@ from tests.service.test_monitor import PLAN_DAY, WATCHED, day
 from ucsearch.cli.main import app
 from ucsearch.errors import RecordError
 from ucsearch.planner.monitor.rotate import rotate_log
-from ucsearch.records.address import copy_log, open_log
+from ucsearch.records.backup import copy_log
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import LogClosed
-from ucsearch.records.log import AuditLog
+from ucsearch.records.log import AuditLog, AuditReader, open_log
 from ucsearch.records.log_chain import files_of, newest_file
-from ucsearch.records.reader import AuditReader
 from ucsearch.service.queries import export_part
 from ucsearch.service.writer.plan_state import journal_of
 from ucsearch.verify import verify_files

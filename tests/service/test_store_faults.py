@@ -14,9 +14,8 @@ import pytest
 from tests.kit.postgres import Server
 from tests.service.kit import CONFIG, Client, make_folder, open_service, running
 from ucsearch.errors import RecordError
-from ucsearch.records.address import open_reader
 from ucsearch.records.chain import Checkpoint
-from ucsearch.records.log import AuditLog
+from ucsearch.records.log import AuditLog, open_reader
 from ucsearch.records.postgres import AnotherService
 
 

@@ -17,8 +17,8 @@ from tests.kit.postgres import Server, find_binaries
 from tests.service.console_kit import RAMPED, WATCHED, items
 from tests.service.kit import make_folder
 from tests.service.test_drill import cli
-from ucsearch.records.address import open_reader
 from ucsearch.records.chain import Checkpoint
+from ucsearch.records.log import open_reader
 from ucsearch.verify import verify_file
 
 MAIN = "from ucsearch.cli.main import main; main()"

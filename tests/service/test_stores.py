@@ -14,9 +14,9 @@ from tests.service.kit import PLAN, item
 from ucsearch.errors import RecordError
 from ucsearch.planner import decide_cases
 from ucsearch.planner.settings import parse_settings
-from ucsearch.records.address import copy_log, open_log, open_reader
+from ucsearch.records.backup import copy_log
 from ucsearch.records.entries import RequestTaken
-from ucsearch.records.log import AuditLog
+from ucsearch.records.log import AuditLog, open_log, open_reader
 from ucsearch.records.postgres import is_postgres
 
 SETTINGS = parse_settings(PLAN.encode())

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.service.kit import Client, Clock, item, running
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.service.queries import Tally
 
 

@@ -16,7 +16,7 @@ from tests.service.console_kit import Person
 from tests.service.kit import CONFIG, START, make_folder, open_service, running
 from ucsearch.cli import app, remote
 from ucsearch.client import Client, Forecast, Item, Outcome, ServiceProblem
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.service.run import embedded
 from ucsearch.verify import verify_log
 

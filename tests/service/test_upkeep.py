@@ -20,12 +20,10 @@ from tests.service.test_rotation import AT, LOG, rotate
 from ucsearch.cli.main import app
 from ucsearch.errors import RecordError, UCSearchError
 from ucsearch.records import backup as copies
-from ucsearch.records.address import copy_log, open_log
-from ucsearch.records.backup import backup
+from ucsearch.records.backup import backup, copy_log
 from ucsearch.records.chain import Checkpoint
-from ucsearch.records.log import AuditLog
+from ucsearch.records.log import AuditLog, AuditReader, open_log
 from ucsearch.records.log_chain import files_of, newest_file
-from ucsearch.records.reader import AuditReader
 from ucsearch.service.backups import backup_log
 from ucsearch.service.run import check
 from ucsearch.service.tokens import TokenBook, write_tokens

@@ -22,7 +22,7 @@ from ucsearch.monitor.bets import ADVICE
 from ucsearch.planner.monitor import job as monitor_job
 from ucsearch.planner.monitor.job import run_watch
 from ucsearch.planner.monitor.rotate import rotate_log
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.service.writer import plan_state
 from ucsearch.verify import verify_log
 

@@ -19,7 +19,7 @@ import pytest
 
 from tests.service.forks import Forks, Running
 from tests.service.kit import CONFIG, body, make_folder
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 
 LIMITED = (
     CONFIG

@@ -15,7 +15,7 @@ import pytest
 
 from tests.kit.fuzz_service import Process, fuzz, log_words
 from tests.service.test_corpus import BODIES
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.verify import verify_log
 
 REQUESTS = int(os.environ.get("UCSEARCH_FUZZ_REQUESTS", "20000"))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.records.arrays import blob_id, encode_array
-from ucsearch.records.canonical import seal
+from ucsearch.records.canonical import blob_id, encode_array, seal
 from ucsearch.records.record import decision_record
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.verify import verify_record

@@ -14,8 +14,7 @@ from tests.kit.entries import altered
 from tests.kit.logged import NOON, decide, new_log, tank
 from ucsearch.records import AuditLog, AuditReader, seal
 from ucsearch.records.canonical import canonical
-from ucsearch.records.chain import GENESIS, entry_digest, next_head
-from ucsearch.records.entries import ERASURE_SCHEMA, NOTHING, Row
+from ucsearch.records.entries import ERASURE_SCHEMA, GENESIS, NOTHING, Row, entry_digest, next_head
 from ucsearch.records.export import jsonl_line
 from ucsearch.verify import Verdict, verify_file
 

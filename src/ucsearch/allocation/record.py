@@ -19,12 +19,19 @@ from ucsearch.decision.decision import Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.errors import RecordError
 from ucsearch.policies import MODES
-from ucsearch.records.arrays import blob_id, blob_ref, blob_shape, encode_array
-from ucsearch.records.canonical import decode_number, encode_number, seal, seal_bytes
+from ucsearch.records.canonical import (
+    blob_id,
+    blob_ref,
+    blob_shape,
+    decode_number,
+    encode_array,
+    encode_number,
+    seal,
+    seal_bytes,
+)
 from ucsearch.records.entries import Request, Row, Sealed, blob_refs
-from ucsearch.records.log import AuditLog
+from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.records.overrides import built_in_task, recorded_action, recorded_inputs
-from ucsearch.records.reader import AuditReader
 from ucsearch.records.record import as_value
 from ucsearch.task import Task
 

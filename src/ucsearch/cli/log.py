@@ -203,7 +203,7 @@ def copy_log(
 
     Exit codes: 0 copied; 1 the checkpoint was not signed by the key; 2 no usable log, checkpoint or TARGET.
     """
-    from ucsearch.records.address import copy_log as copied
+    from ucsearch.records.backup import copy_log as copied
 
     old, new = file_of(source), file_of(target)
     if old is not None and new is not None:
@@ -265,7 +265,7 @@ def rotate_file(
 
     from ucsearch.errors import RecordError
     from ucsearch.planner.monitor.rotate import rotate_log
-    from ucsearch.records.reader import AuditReader
+    from ucsearch.records.log import AuditReader
 
     place = file_of(_log(log))
     with reported():

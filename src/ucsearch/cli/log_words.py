@@ -165,8 +165,8 @@ def files_of_databases(words: Sequence[str]) -> Iterator[list[str]]:
     """These arguments of the verifier, which reads files alone: logs in PostgreSQL are its JSON lines for a while."""
     from tempfile import TemporaryDirectory
 
-    from ucsearch.records.address import open_reader
     from ucsearch.records.entries import AlteredEntry
+    from ucsearch.records.log import open_reader
     from ucsearch.records.postgres import is_postgres
 
     with ExitStack() as stack:
@@ -229,7 +229,7 @@ def file_of(place: str) -> Path | None:
 @contextmanager
 def opened(place: Path | str, *, single: bool = False) -> Iterator[AuditReader]:
     """A log in a file or a database."""
-    from ucsearch.records.address import open_reader
+    from ucsearch.records.log import open_reader
 
     with reported(), open_reader(place, single=single) as reader:
         yield reader

@@ -5,10 +5,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ucsearch.records.arrays import blob_id, blob_ref, decode_array, encode_array
 from ucsearch.records.canonical import (
+    blob_id,
+    blob_ref,
+    decode_array,
     decode_number,
     digest,
+    encode_array,
     encode_number,
     loads,
     record_id,
@@ -16,8 +19,7 @@ from ucsearch.records.canonical import (
 )
 from ucsearch.records.chain import ChainReport, Checkpoint
 from ucsearch.records.entries import Effective, Entry, Request, RequestTaken, Row, Sealed
-from ucsearch.records.log import AuditLog
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditLog, AuditReader
 
 __all__ = [
     "AuditLog",

@@ -1,4 +1,4 @@
-"""Copies of a log that are complete, taken while others write, and put back in place.
+"""Copies of a log that are complete, taken while others write, and put back in place; to and from databases too.
 
 `cp` copies the database without what its write-ahead log still holds; here SQLite's own backup copies one consistent
 state. The copy is one file (no write-ahead log beside it), checked entry by entry and against the source before it gets
@@ -13,20 +13,21 @@ import secrets
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from ucsearch.errors import RecordError
-from ucsearch.records.address import copy_log
 from ucsearch.records.chain import ChainReport, Checkpoint
 from ucsearch.records.files import new_file, sync_folder
-from ucsearch.records.log import AuditLog
+from ucsearch.records.log import AuditLog, AuditReader, open_log, open_reader
 from ucsearch.records.log_chain import opening
-from ucsearch.records.reader import AuditReader
 from ucsearch.records.rotation import next_name
 from ucsearch.records.sqlite import check_links, dial, explain
 
-__all__ = ["Copied", "backup", "backup_database"]
+__all__ = ["Copied", "CopiedLog", "backup", "backup_database", "copy_log"]
 
+_CHUNK = 500  # entries of one transaction
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
@@ -167,3 +168,34 @@ def _placed(part: Path, target: Path, report: ChainReport, replace: bool) -> Cop
     except OSError as error:
         raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
     return Copied(target, report.count, report.head, sha)
+
+
+# -------------------------------------------------------------------- between files and databases
+
+
+class CopiedLog(NamedTuple):
+    """What was copied."""
+
+    entries: int
+    head: str
+    added: int
+
+
+def copy_log(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> CopiedLog:
+    """Copy a log to an empty one, or on from where a copy ended: numbers, times and heads stay. Both are compared at
+    the end. Of a log of several files the one that is named is copied."""
+    with open_reader(source, single=True) as old:
+        report = old.verify()
+        if not report.ok:
+            raise RecordError(f"{old.path}: {report}; not copied")
+        with open_log(target, single=True) as new:
+            begun = new.count()
+            if begun and (begun > report.count or new.get(begun).head != old.get(begun).head):
+                raise RecordError(f"{new.path}: holds another log; nothing was copied")
+            rows = old.rows(begun + 1, report.count)
+            while part := list(islice(rows, _CHUNK)):
+                new.take_over(part, {k: v for row in part for k, v in old.blobs_of(row).items()})
+            made = new.verify(old.checkpoint())
+            if not made.ok or (made.count, made.head) != (report.count, report.head):
+                raise RecordError(f"{new.path}: the copy is not right: {made}")
+    return CopiedLog(report.count, report.head, report.count - begun)

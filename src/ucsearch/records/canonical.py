@@ -1,7 +1,12 @@
-"""Canonical JSON (RFC 8785, by the package rfc8785) and the digests built on it: equal content gives equal bytes.
+"""Canonical bytes of JSON (RFC 8785, by the package rfc8785) and of arrays, and digests of them: equal content gives
+equal bytes.
 
 What JSON cannot hold is refused with its place, not bent: NaN, infinities, integers beyond 2**53 - 1, lone surrogates,
 keys that are not strings. `encode_number` turns unbounded and big numbers into strings first.
+
+Arrays are stored once, as blobs named by their SHA-256; a record refers to one as `{"$blob": "<id>"}`. A blob is the
+file that `numpy.save` writes for a float64 array in C order (format 1.0, `<f8`). `-0.0` is written as `0.0` and NaN
+always with the same bits; a blob that holds either in another form, or another header than NumPy's, is refused.
 """
 
 from __future__ import annotations
@@ -12,18 +17,27 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
-from ucsearch.errors import RecordError
+from ucsearch.errors import InputError, RecordError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = [
     "MAX_INT",
+    "blob_id",
+    "blob_ref",
+    "blob_shape",
     "canonical",
+    "decode_array",
     "decode_number",
     "digest",
     "digest_bytes",
+    "encode_array",
     "encode_number",
     "loads",
     "record_id",
@@ -184,3 +198,104 @@ def seal_bytes(record: Mapping[str, Any]) -> tuple[str, bytes]:
 
 def _object(members: Mapping[str, bytes], keys: Iterable[str]) -> bytes:
     return b"{" + b",".join(members[key] for key in keys) + b"}"
+
+
+# -------------------------------------------------------------------- arrays
+
+
+_SHAPE = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '<f8', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \}", re.DOTALL
+)
+_NEGATIVE_ZERO = 0x8000000000000000
+_NAN = 0x7FF8000000000000
+_INFINITY = 0x7FF0000000000000
+_MAGNITUDE = 0x7FFFFFFFFFFFFFFF
+
+
+def encode_array(values: npt.ArrayLike, *, finite: bool = True, field: str = "array") -> bytes:
+    """The blob of a real array; with `finite` (the default) NaN and infinities are refused by index."""
+    import numpy as np
+
+    try:
+        source = np.asarray(values)
+    except ValueError as error:
+        raise InputError(field, "values of unequal lengths", "a rectangular array of numbers") from error
+    if source.dtype.kind not in "fiu" or source.dtype.itemsize > 8:
+        raise InputError(field, f"dtype {source.dtype}", "real numbers that binary64 can hold")
+    if source.dtype.kind in "iu":
+        # Beyond 2**53 neighbouring integers share a binary64; a silently rounded input proves nothing.
+        beyond = np.argwhere((source > 2**53) | (source < -(2**53)))
+        if len(beyond):
+            place = tuple(int(i) for i in beyond[0])
+            raise InputError(field, int(source[place]), "an integer within 2**53", index=place or None)
+    bounded = np.isfinite(source)
+    # Adding 0.0 turns -0.0 into 0.0 and changes no other number.
+    if bounded.all():
+        data = np.asarray(source.astype(np.float64, copy=False) + 0.0, dtype="<f8")
+    else:
+        if finite:
+            index = tuple(int(i) for i in np.argwhere(~bounded)[0])
+            raise InputError(field, float(source[index]), "a finite number", index=index or None)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            data = np.asarray(source.astype(np.float64) + 0.0, dtype="<f8", order="C")
+        data[np.isnan(data)] = np.uint64(_NAN).view(np.float64)
+    return _header(data.shape) + data.tobytes()
+
+
+def _header(shape: tuple[int, ...]) -> bytes:
+    """What `numpy.save` writes before the values: room for a growing first axis, and a multiple of 64 bytes."""
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"
+    text += " " * (21 - len(str(shape[0])) if shape else 0)
+    text += " " * (-(11 + len(text)) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+def blob_shape(blob: bytes) -> tuple[int, ...]:
+    """The shape a blob declares, after checking its header and its length (not its values)."""
+    if not isinstance(blob, bytes):
+        raise RecordError(f"blob: saw a {type(blob).__name__}, expected bytes")
+    found = _SHAPE.match(blob)
+    sizes = found[1].split(b",") if found else []
+    try:
+        shape = tuple(int(size) for size in sizes if size)
+        head = _header(shape)
+    except (ValueError, OverflowError):  # digits of no number
+        head = b""
+    if not head or not blob.startswith(head):
+        raise RecordError(f"blob: saw the header {blob[:80]!r}, expected that of a .npy file of float64")
+    expected = len(head) + 8 * math.prod(shape)
+    if len(blob) != expected:
+        raise RecordError(f"blob: saw {len(blob)} bytes, expected {expected} for shape {shape}")
+    return shape
+
+
+def decode_array(blob: bytes, *, finite: bool = False) -> npt.NDArray[np.float64]:
+    """The array of a blob, read-only, after checking everything about it."""
+    import numpy as np
+
+    shape = blob_shape(blob)
+    bits = np.frombuffer(blob, dtype="<u8", offset=len(blob) - 8 * math.prod(shape))
+    magnitude = bits & np.uint64(_MAGNITUDE)
+    odd_nan = (magnitude > np.uint64(_INFINITY)) & (bits != np.uint64(_NAN))
+    odd = np.flatnonzero((bits == np.uint64(_NEGATIVE_ZERO)) | odd_nan)
+    if odd.size:
+        raise RecordError(f"blob: value {int(odd[0])} is a -0.0 or a NaN that is not in normal form")
+    unbounded = np.flatnonzero(magnitude >= np.uint64(_INFINITY)) if finite else odd
+    if unbounded.size:
+        raise RecordError(f"blob: value {int(unbounded[0])} is not finite")
+    try:
+        result = bits.view("<f8").astype(np.float64, copy=False).reshape(shape)
+    except ValueError:  # of more dimensions than an array has, or of an empty one that is too large
+        raise RecordError(f"blob: saw the shape {shape}, expected that of an array") from None
+    result.flags.writeable = False
+    return result
+
+
+def blob_id(blob: bytes) -> str:
+    """The name of a blob: the SHA-256 of its bytes, 64 hex digits."""
+    return hashlib.sha256(blob).hexdigest()
+
+
+def blob_ref(blob: bytes) -> dict[str, str]:
+    """What a record holds in the blob's place."""
+    return {"$blob": blob_id(blob)}

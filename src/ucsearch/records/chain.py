@@ -1,12 +1,7 @@
-"""The hash chain of the audit log: its two hashes, checkpoints kept outside it, and its verification.
+"""Verification of the audit log's hash chain (`entries.py` says what is hashed), and checkpoints kept outside it.
 
-- digest of entry n: SHA-256 of `ucsearch/audit-entry/1`, a zero byte, the record's canonical bytes;
-- head after entry n: SHA-256 of `ucsearch/audit-head/1`, a zero byte, the head before it (32 bytes), n
-  (8 bytes, big-endian), the digest (32 bytes), the time of writing (UTF-8, nothing if none was recorded);
-- head of the empty log: SHA-256 of `ucsearch/audit-genesis/1` and a zero byte.
-
-The prefixes differ so that an entry can never be passed off as a head. A chain alone shows edits; that the
-tail is missing, or that everything was recomputed after an edit, shows only against a checkpoint.
+A chain alone shows edits; that the tail is missing, or that everything was recomputed after an edit, shows only against
+a checkpoint.
 """
 
 from __future__ import annotations
@@ -18,35 +13,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from ucsearch.errors import RecordError
-from ucsearch.records.arrays import blob_id, blob_shape
-from ucsearch.records.canonical import canonical, digest, digest_bytes, loads, seal_bytes
-from ucsearch.records.entries import NOTHING, Erased, Row, blob_refs, check_members, is_count, target_of
+from ucsearch.records.canonical import blob_id, blob_shape, canonical, digest, loads, seal_bytes
+from ucsearch.records.entries import (
+    GENESIS,
+    NOTHING,
+    Erased,
+    Row,
+    blob_refs,
+    check_members,
+    entry_digest,
+    is_count,
+    next_head,
+    target_of,
+)
 from ucsearch.records.files import read_whole, whole_file
 
 __all__ = [
-    "GENESIS",
     "ChainReport",
     "Checkpoint",
     "begun_with",
     "check_rows",
-    "entry_digest",
-    "next_head",
 ]
 
 CHECKPOINT_SCHEMA = "ucsearch.checkpoint/1"
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-
-def entry_digest(body: bytes) -> str:
-    return digest_bytes(body, "audit-entry/1")
-
-
-def next_head(head: str, seq: int, entry: str, written_at: str | None) -> str:
-    time = (written_at or "").encode("utf-8", "surrogateescape")
-    return digest_bytes(bytes.fromhex(head) + seq.to_bytes(8, "big") + bytes.fromhex(entry) + time, "audit-head/1")
-
-
-GENESIS = digest_bytes(b"", "audit-genesis/1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,22 +16,25 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.arrays import blob_id, blob_shape
-from ucsearch.records.canonical import MAX_INT, loads, seal_bytes
+from ucsearch.records.canonical import MAX_INT, blob_id, blob_shape, digest_bytes, loads, seal_bytes
 
 __all__ = [
     "ERASURE_SCHEMA",
+    "GENESIS",
     "JUDGED",
     "NOTHING",
+    "OFTEN",
     "OVERRIDE_SCHEMA",
     "ROW_OVERRIDE_SCHEMA",
     "AlteredEntry",
+    "Damaged",
     "Draft",
     "Effective",
     "Entry",
     "Erased",
     "LogClosed",
     "NoEntry",
+    "Query",
     "Request",
     "RequestTaken",
     "Row",
@@ -48,9 +51,11 @@ __all__ = [
     "check_texts",
     "draft_of",
     "effective_of",
+    "entry_digest",
     "erased_by",
     "erased_of",
     "is_count",
+    "next_head",
     "target_of",
     "time_text",
 ]
@@ -436,3 +441,41 @@ def effective_of(row: Row, overrides: Sequence[Row], share: Share | None = None)
     record: dict[str, Any] = row.record
     outcome = record.get("outcome")
     return Effective((outcome if isinstance(outcome, dict) else record).get("action"), None)
+
+
+# -------------------------------------------------------------------- hashes of the chain
+
+
+def entry_digest(body: bytes) -> str:
+    """SHA-256 of `ucsearch/audit-entry/1`, a zero byte, the record's canonical bytes."""
+    return digest_bytes(body, "audit-entry/1")
+
+
+def next_head(head: str, seq: int, entry: str, written_at: str | None) -> str:
+    """SHA-256 of `ucsearch/audit-head/1`, a zero byte, the head before the entry (32 bytes), its number (8 bytes,
+    big-endian), its digest (32 bytes), the time of writing (UTF-8, nothing if none was recorded). The prefix differs
+    from an entry's, so that an entry can never be passed off as a head."""
+    time = (written_at or "").encode("utf-8", "surrogateescape")
+    return digest_bytes(bytes.fromhex(head) + seq.to_bytes(8, "big") + bytes.fromhex(entry) + time, "audit-head/1")
+
+
+GENESIS = digest_bytes(b"", "audit-genesis/1")
+
+
+# -------------------------------------------------------------------- asked of a store
+
+
+OFTEN = ("decision", "refusal", "outcome")  # kinds of most entries; all others are found by an index of their own
+
+
+class Damaged(RecordError):
+    """The store itself is damaged; nothing can be said about the entries behind that place."""
+
+
+class Query(NamedTuple):
+    """Which entries are wanted."""
+
+    named: dict[str, str] = {}  # noqa: RUF012 - members and their values: outcome, reason, series, plan
+    kinds: tuple[str, ...] = ()  # one of these; (): any
+    before: int | None = None  # numbers below this
+    newest_first: bool = False

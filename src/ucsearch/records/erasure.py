@@ -12,13 +12,11 @@ from contextlib import closing
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ucsearch.records.address import open_log, open_reader
 from ucsearch.records.canonical import canonical
-from ucsearch.records.chain import entry_digest
-from ucsearch.records.entries import ERASURE_SCHEMA, NOTHING, Row, blob_refs
-from ucsearch.records.log import AuditLog
+from ucsearch.records.entries import ERASURE_SCHEMA, NOTHING, Row, blob_refs, entry_digest
+from ucsearch.records.log import AuditLog, open_log, open_reader
+from ucsearch.records.log_chain import Store
 from ucsearch.records.sqlite import SqliteStore
-from ucsearch.records.store import Store
 
 __all__ = ["ERASED", "Erasing", "Left", "erase", "older_than", "person", "series"]
 

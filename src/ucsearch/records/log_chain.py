@@ -11,26 +11,104 @@ followed, and says how many entries lie before it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ucsearch.errors import RecordError
-from ucsearch.records.chain import entry_digest
-from ucsearch.records.entries import NOTHING, AlteredEntry, Entry, Erased, Row, erased_by
+from ucsearch.records.entries import NOTHING, AlteredEntry, Entry, Erased, Query, Row, entry_digest, erased_by
 from ucsearch.records.files import present
 from ucsearch.records.sqlite import SqliteStore
-from ucsearch.records.store import Query, Store
 
-__all__ = ["LogChain", "files_of", "following", "newest_file", "open_newest", "opening"]
+__all__ = ["LogChain", "Store", "files_of", "following", "newest_file", "open_newest", "opening"]
 
 _MOST = 10_000  # files that are followed
 _CHUNK = 500  # rows read at a time, so that a long walk neither holds a lock nor the whole log
 T = TypeVar("T")
 OpenFile = Callable[[Path], SqliteStore]
+
+
+class Store(Protocol):
+    """A place that keeps entries: a SQLite file (`sqlite.py`) or a PostgreSQL database (`postgres.py`). Every method is
+    a statement or two, written once for each of them. Entries are numbered without gaps; the first one has another
+    number than 1 where the log began in another file."""
+
+    path: Path  # for messages
+
+    def first(self) -> int:
+        """Number of the first entry; 0 without entries."""
+
+    def tail(self) -> tuple[int, str]:
+        """Number and head of the last entry; 0 and the head of the empty log without entries."""
+
+    def rows(self, after: int, last: int, limit: int) -> list[Row]:
+        """Entries in order, numbered above `after` and up to `last`."""
+
+    def row(self, seq: int) -> Row | None: ...
+
+    def newest(self, id: str) -> Row | None:
+        """The newest entry with this id."""
+
+    def ids(self, start: str) -> list[str]:
+        """Ids that begin so, two at most."""
+
+    def requested(self, keys: Sequence[str]) -> list[tuple[str, int, Row]]:
+        """Key, item and entry of everything that was recorded under these requests, by key and item."""
+
+    def answered(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
+        """Entries of these requests, by key and item."""
+
+    def search(self, query: Query, limit: int) -> list[Row]: ...
+
+    def numbers(self, kind: str) -> list[int]:
+        """Numbers of all entries of a rare kind, or of all outcomes, in order."""
+
+    def picked(self, numbers: Sequence[int]) -> list[Row]:
+        """The entries with these numbers, in order."""
+
+    def overrides(self, ids: Sequence[str]) -> list[Row]:
+        """The overrides of entries with these ids, in order."""
+
+    def reports(self, decision: str) -> list[Row]:
+        """The outcomes of decisions with this id, in order."""
+
+    def has(self, ids: Sequence[str]) -> set[str]:
+        """Which of these ids are there."""
+
+    def heads(self, last: int, stride: int = 1) -> list[tuple[int, str]]:
+        """Number and head of every `stride`-th entry up to `last`."""
+
+    def blob(self, id: str) -> bytes | None: ...
+
+    def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Those of these blobs that are there."""
+
+    def fault(self) -> tuple[str, str]:
+        """What is wrong with tables, indexes and triggers: a word of `chain.FAULTS`, and a sentence; "" where nothing
+        is."""
+
+    def writing(self) -> AbstractContextManager[None]:
+        """One transaction, alone: on disk after a clean exit, undone after any other."""
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Append entries, inside `writing`."""
+
+    def add_blobs(self, blobs: Iterable[tuple[str, bytes]]) -> None: ...
+
+    def replace(self, rows: Iterable[tuple[int, bytes]], blobs: Iterable[str]) -> None:
+        """Put other bodies in the place of those of entries, and delete blobs, inside `writing`: what `erasure.py`
+        does. Number, id, digest and head stay."""
+
+    def sync(self) -> None:
+        """Make what can be read durable."""
+
+    def check_place(self) -> None:
+        """Raise where the store is no longer the one that was opened: what is written now would be lost."""
+
+    def close(self) -> None: ...
 
 
 class LogChain:

@@ -17,9 +17,7 @@ from typing import Any
 
 from ucsearch.errors import RecordError
 from ucsearch.records.canonical import loads
-from ucsearch.records.chain import GENESIS
-from ucsearch.records.entries import Entry, Row
-from ucsearch.records.store import OFTEN, Query
+from ucsearch.records.entries import GENESIS, OFTEN, Entry, Query, Row
 
 __all__ = ["AnotherService", "PostgresStore", "has_log", "is_postgres"]
 

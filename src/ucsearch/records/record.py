@@ -21,8 +21,7 @@ from ucsearch.decision.gate import Gate
 from ucsearch.errors import RecordError
 from ucsearch.layout import own_row
 from ucsearch.policies import Policy
-from ucsearch.records.arrays import blob_id, encode_array
-from ucsearch.records.canonical import MAX_INT, encode_number, seal, seal_bytes
+from ucsearch.records.canonical import MAX_INT, blob_id, encode_array, encode_number, seal, seal_bytes
 from ucsearch.records.entries import Request, Sealed, Under
 from ucsearch.task import Task
 from ucsearch.trace import Trace

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import RecordError
 from ucsearch.records.files import check_owner, new_file, sync_folder
-from ucsearch.records.log import AuditLog
+from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.records.log_chain import newest_file, opening
 from ucsearch.records.merkle import Tree
-from ucsearch.records.reader import AuditReader
 from ucsearch.records.sqlite import SqliteStore, check_links, dial, explain, format_of
 
 __all__ = ["ROTATION_SCHEMA", "Rotated", "next_name", "rotate"]

@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.chain import GENESIS
-from ucsearch.records.entries import Entry, Row
+from ucsearch.records.entries import GENESIS, OFTEN, Damaged, Entry, Query, Row
 from ucsearch.records.files import check_is_file, new_file, present, sync_folder
-from ucsearch.records.store import OFTEN, Damaged, Query
 
 __all__ = [
     "APPLICATION_ID",

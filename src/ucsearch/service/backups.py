@@ -15,8 +15,8 @@ from ucsearch.errors import RecordError
 from ucsearch.records.backup import Copied, backup, backup_database
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.files import whole_file
+from ucsearch.records.log import AuditReader
 from ucsearch.records.log_chain import files_of
-from ucsearch.records.reader import AuditReader
 from ucsearch.service.config import Config, load_config
 from ucsearch.service.storage import is_there, open_reader
 

@@ -14,11 +14,10 @@ from ucsearch.monitor.bets import ADVICE
 from ucsearch.monitor.fold import POOL, Settings, Status
 from ucsearch.monitor.journal import Watched
 from ucsearch.policies import MODES
-from ucsearch.records.arrays import decode_array
-from ucsearch.records.canonical import decode_number, encode_number
+from ucsearch.records.canonical import decode_array, decode_number, encode_number
 from ucsearch.records.entries import NoEntry, Row
+from ucsearch.records.log import AuditReader
 from ucsearch.records.overrides import recorded_action, recorded_inputs
-from ucsearch.records.reader import AuditReader
 from ucsearch.rules.answers import as_number
 from ucsearch.service.errors import Problem
 from ucsearch.service.schemas import EventView, MonitorView, RealisedView, StreamView

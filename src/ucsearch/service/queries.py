@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ucsearch.decision.gate import Reason
 from ucsearch.errors import RecordError
 from ucsearch.planner.recorded.explain import explain_row
-from ucsearch.records.chain import GENESIS
-from ucsearch.records.entries import AlteredEntry, NoEntry, Row, effective_of
+from ucsearch.records.entries import GENESIS, AlteredEntry, NoEntry, Row, effective_of
 from ucsearch.records.export import jsonl_line
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.report.charts import fan, quantiles
 from ucsearch.service.errors import Problem
 from ucsearch.service.schemas import (

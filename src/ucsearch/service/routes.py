@@ -15,7 +15,7 @@ from ucsearch.decision.decision import Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.planner.decide.states import state_columns
 from ucsearch.records.canonical import canonical
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.service import monitoring, queries
 from ucsearch.service.auth import (
     Admin,

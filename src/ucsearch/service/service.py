@@ -18,10 +18,9 @@ from typing import Any, TypeVar
 from ucsearch.errors import RecordError
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import AlteredEntry, Request
-from ucsearch.records.log import AuditLog
+from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.records.overrides import built_in_task
 from ucsearch.records.postgres import AnotherService
-from ucsearch.records.reader import AuditReader
 from ucsearch.service.config import Config
 from ucsearch.service.errors import Problem
 from ucsearch.service.monitoring import Realised

@@ -16,13 +16,12 @@ from datetime import datetime
 from pathlib import Path
 
 from ucsearch.errors import RecordError
-from ucsearch.records import address as place
-from ucsearch.records.chain import Checkpoint, next_head
-from ucsearch.records.entries import NOTHING, AlteredEntry, Row
+from ucsearch.records import log as records_log
+from ucsearch.records.chain import Checkpoint
+from ucsearch.records.entries import NOTHING, AlteredEntry, Row, next_head
 from ucsearch.records.files import new_file, present
-from ucsearch.records.log import AuditLog
+from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.records.postgres import AnotherService, has_log
-from ucsearch.records.reader import AuditReader
 from ucsearch.service.config import Store
 from ucsearch.service.errors import Problem
 from ucsearch.service.observability import Metrics
@@ -43,7 +42,7 @@ __all__ = [
 def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> AuditLog:
     """The log to write to. One that is gone although there is a checkpoint of it is not made anew."""
     if store.is_postgres:
-        return place.open_log(store.log, clock=clock, alone=True)
+        return records_log.open_log(store.log, clock=clock, alone=True)
     path = folder / store.log
     if not present(path) and present(folder / store.checkpoint):
         raise RecordError(f"{path}: there is a checkpoint but no log; restore it, or move {store.checkpoint} away")
@@ -112,7 +111,7 @@ def _lock(path: Path) -> int:
 
 def open_reader(store: Store, folder: Path) -> AuditReader:
     """Of all files of the log."""
-    return place.open_reader(store.log if store.is_postgres else folder / store.log)
+    return records_log.open_reader(store.log if store.is_postgres else folder / store.log)
 
 
 def is_there(store: Store, folder: Path) -> bool:

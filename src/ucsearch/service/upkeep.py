@@ -20,8 +20,8 @@ from ucsearch.planner.monitor.rotate import rotate_log
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import Entry
 from ucsearch.records.erasure import erase, older_than
+from ucsearch.records.log import AuditReader
 from ucsearch.records.log_chain import newest_file
-from ucsearch.records.reader import AuditReader
 from ucsearch.service.backups import copies_in, delete_older, name_at, taken_at
 from ucsearch.service.config import Config
 from ucsearch.service.notify import Notifier

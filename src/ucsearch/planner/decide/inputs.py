@@ -35,7 +35,7 @@ from ucsearch.planner.files.series_file import SeriesFile, Values, make_trace
 from ucsearch.planner.files.table import Problem
 from ucsearch.planner.settings import Settings
 from ucsearch.policies import Exact, Policy
-from ucsearch.records.arrays import blob_id, encode_array
+from ucsearch.records.canonical import blob_id, encode_array
 from ucsearch.records.record import Recalibrated
 from ucsearch.task import Task
 from ucsearch.trace import Trace

@@ -26,10 +26,9 @@ from ucsearch.monitor.journal import settings_of
 from ucsearch.planner.files.calendar import PERIODS, infer_period, later
 from ucsearch.planner.files.numbers import parse_dates
 from ucsearch.planner.files.table import Block, Table, open_table
-from ucsearch.records.arrays import decode_array
-from ucsearch.records.canonical import decode_number
+from ucsearch.records.canonical import decode_array, decode_number
 from ucsearch.records.entries import Row
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.scale.segments.files import DIGEST, SHARED, Sealed, each_part, folder_of, part_names
 from ucsearch.scale.segments.rows import Batch
 from ucsearch.scale.segments.shared import SCHEMA, Shared

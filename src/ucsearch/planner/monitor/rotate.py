@@ -9,7 +9,7 @@ from typing import Any
 
 from ucsearch.monitor.journal import Journal, settings_content
 from ucsearch.records.entries import Row
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.records.rotation import Rotated, rotate
 
 __all__ = ["carried", "rotate_log"]

@@ -31,11 +31,10 @@ from ucsearch.planner.recorded.shared import share_words
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks, recorded_task
 from ucsearch.policies import MODES
-from ucsearch.records.arrays import decode_array
-from ucsearch.records.canonical import decode_number
+from ucsearch.records.canonical import decode_array, decode_number
 from ucsearch.records.entries import Row
+from ucsearch.records.log import AuditReader
 from ucsearch.records.overrides import recorded_action, recorded_inputs
-from ucsearch.records.reader import AuditReader
 from ucsearch.report.table import table_lines
 from ucsearch.rules.answers import as_allowed, guarded
 from ucsearch.scale.segments.reader import SegmentReader

@@ -22,7 +22,7 @@ from ucsearch.planner.recorded.shared import Load, overridden_decisions, standin
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks
 from ucsearch.records.entries import Row
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.scale.segments.reader import SegmentReader
 
 __all__ = ["Order", "Orders", "run_orders"]

@@ -28,11 +28,10 @@ from ucsearch.policies import (
     UCBeam,
     resolve,
 )
-from ucsearch.records.arrays import decode_array
-from ucsearch.records.canonical import decode_number
+from ucsearch.records.canonical import decode_array, decode_number
 from ucsearch.records.entries import Row
+from ucsearch.records.log import AuditReader
 from ucsearch.records.overrides import recorded_inputs
-from ucsearch.records.reader import AuditReader
 from ucsearch.spreads import SPREADS
 from ucsearch.task import Task
 from ucsearch.trace import Trace

@@ -24,7 +24,7 @@ from ucsearch.planner.files.numbers import offset_of, parse_dates
 from ucsearch.planner.files.table import Style, check_writable, refuse_overwriting, write_table
 from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks, recorded_task
-from ucsearch.records.arrays import decode_array
+from ucsearch.records.canonical import decode_array
 from ucsearch.records.entries import Effective, Row, effective_of
 from ucsearch.records.overrides import RecordedInputs, recorded_action, recorded_inputs
 from ucsearch.scale.segments.reader import SegmentReader

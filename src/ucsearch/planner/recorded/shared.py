@@ -15,8 +15,8 @@ from ucsearch.planner.settings import Settings
 from ucsearch.planner.settings.own import own_tasks, recorded_task
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import Row
+from ucsearch.records.log import AuditReader
 from ucsearch.records.overrides import recorded_action, recorded_inputs
-from ucsearch.records.reader import AuditReader
 from ucsearch.scale.segments.reader import SegmentReader
 
 __all__ = ["Load", "allocation_again", "overfilled_limits", "overridden_decisions", "share_words", "standing_loads"]

@@ -12,7 +12,7 @@ from ucsearch.errors import RecordError
 from ucsearch.records.canonical import loads
 from ucsearch.records.entries import Row
 from ucsearch.records.files import read_whole
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.scale.segments.files import SHARED, ReadPart, Sealed, each_part, folder_of, part_names
 from ucsearch.scale.segments.rebuild import NotAtHand, rebuilt
 from ucsearch.scale.segments.shared import SCHEMA, Shared

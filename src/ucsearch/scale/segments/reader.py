@@ -9,12 +9,11 @@ from typing import Any, Self
 
 from ucsearch.errors import RecordError
 from ucsearch.records.canonical import canonical
-from ucsearch.records.chain import GENESIS, entry_digest, next_head
-from ucsearch.records.entries import Row
+from ucsearch.records.entries import GENESIS, Row, entry_digest, next_head
 from ucsearch.records.export import jsonl_line
 from ucsearch.records.files import whole_file
+from ucsearch.records.log import AuditReader
 from ucsearch.records.merkle import climb, leaf_hash, path_from
-from ucsearch.records.reader import AuditReader
 from ucsearch.scale.segments.audit import segments_of
 from ucsearch.scale.segments.files import DIGEST, SHARED, Place, Sealed, find_row, folder_of, part_names, read_part
 from ucsearch.scale.segments.rebuild import rebuilt, record_of

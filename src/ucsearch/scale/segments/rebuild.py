@@ -15,8 +15,7 @@ from ucsearch.decision.decision import Decision
 from ucsearch.errors import RecordError, UCSearchError
 from ucsearch.layout import Layout
 from ucsearch.policies import Proof, Run
-from ucsearch.records.arrays import blob_id
-from ucsearch.records.canonical import canonical, loads
+from ucsearch.records.canonical import blob_id, canonical, loads
 from ucsearch.records.entries import Request
 from ucsearch.records.overrides import built_in_task
 from ucsearch.records.record import Recalibrated, decision_record

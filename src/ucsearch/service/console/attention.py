@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.report.text import short
 from ucsearch.service.queries import Newest, Tally
 from ucsearch.service.schemas import MonitorView, PlanView

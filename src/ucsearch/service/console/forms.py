@@ -16,8 +16,8 @@ from ucsearch.errors import InputError, RecordError, UCSearchError
 from ucsearch.planner.recorded.override import typed_action
 from ucsearch.records.canonical import canonical
 from ucsearch.records.entries import Request as RecordedRequest
+from ucsearch.records.log import AuditReader
 from ucsearch.records.overrides import NotAllowed, judge, recorded_inputs
-from ucsearch.records.reader import AuditReader
 from ucsearch.service import queries
 from ucsearch.service.auth import FailedLogins, check_whole
 from ucsearch.service.bodies import service_of

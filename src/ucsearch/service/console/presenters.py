@@ -14,10 +14,9 @@ from typing import Any
 from ucsearch.decision.words import explain_condition
 from ucsearch.errors import UCSearchError
 from ucsearch.planner.recorded.explain import explain_row
-from ucsearch.records.arrays import decode_array
-from ucsearch.records.canonical import decode_number
+from ucsearch.records.canonical import decode_array, decode_number
+from ucsearch.records.log import AuditReader
 from ucsearch.records.overrides import allowed_numbers
-from ucsearch.records.reader import AuditReader
 from ucsearch.report.charts import LEVELS, bars, fan, quantiles
 from ucsearch.service import queries
 from ucsearch.service.schemas import DecisionLine, SeriesView

@@ -16,7 +16,7 @@ from ucsearch.allocation.result import Interval
 from ucsearch.decision.gate import Reason
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.entries import AlteredEntry
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.report.charts import evidence_curve, rank_histogram
 from ucsearch.service import monitoring, queries
 from ucsearch.service.auth import check_plan, check_whole

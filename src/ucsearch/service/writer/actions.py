@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.entries import Entry, Request, Row, effective_of
+from ucsearch.records.log import AuditReader
 from ucsearch.records.overrides import NotAllowed, allowed_actions, judge
-from ucsearch.records.reader import AuditReader
 from ucsearch.service.auth import check_series, check_whole
 from ucsearch.service.errors import Problem, excerpt, sentence_of
 from ucsearch.service.monitoring import trips_of

@@ -14,7 +14,7 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.planner.recorded.shared import allocation_again
 from ucsearch.planner.settings import Settings
 from ucsearch.records.entries import Entry, Request, Row
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditReader
 from ucsearch.service.auth import check_series
 from ucsearch.service.errors import Problem, excerpt, sentence_of
 from ucsearch.service.queries import find_row

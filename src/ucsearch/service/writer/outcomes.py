@@ -10,8 +10,7 @@ from typing import Any
 from ucsearch.monitor import rank_of
 from ucsearch.monitor.bets import LEAST_MEMBERS
 from ucsearch.planner.files.series_file import LARGEST
-from ucsearch.records.arrays import decode_array
-from ucsearch.records.canonical import seal
+from ucsearch.records.canonical import decode_array, seal
 from ucsearch.records.entries import Request, Row
 from ucsearch.service.auth import check_series
 from ucsearch.service.errors import Problem

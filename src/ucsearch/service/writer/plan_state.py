@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from ucsearch.decision.gate import Calibration
 from ucsearch.monitor.journal import Journal, period_key, settings_content
 from ucsearch.records.entries import Row
-from ucsearch.records.log import AuditLog
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.service.writer.plans import Plan
 
 __all__ = ["AwaitedOutcomes", "Pause", "PlanStates", "due_at", "pause_of"]

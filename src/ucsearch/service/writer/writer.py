@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 
 from ucsearch.decision.decision import Outcome
 from ucsearch.errors import RecordError
-from ucsearch.records.chain import GENESIS, Checkpoint
-from ucsearch.records.entries import AlteredEntry, Entry, Request, Row, Sealed
-from ucsearch.records.log import AuditLog
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.chain import Checkpoint
+from ucsearch.records.entries import GENESIS, AlteredEntry, Entry, Request, Row, Sealed
+from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem
 from ucsearch.service.notify import Notifier

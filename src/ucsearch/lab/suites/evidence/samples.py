@@ -8,7 +8,7 @@ from typing import Any
 
 from ucsearch.decision.decision import Decision
 from ucsearch.records.canonical import canonical
-from ucsearch.records.chain import GENESIS, entry_digest, next_head
+from ucsearch.records.entries import GENESIS, entry_digest, next_head
 from ucsearch.records.record import decision_record
 
 __all__ = ["chained", "entry"]
