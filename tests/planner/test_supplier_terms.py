@@ -14,6 +14,8 @@ from ucsearch.cli import app
 from ucsearch.planner.backtest.replay import Replay, read_histories
 from ucsearch.planner.history import with_season
 from ucsearch.planner.settings import SettingsError, load_settings, parse_settings
+from ucsearch.service.config import PlanTable
+from ucsearch.service.writer.plans import load_plan
 
 FIRST = date(2024, 5, 20)
 TOML = """
@@ -119,6 +121,27 @@ def test_what_does_not_fit_is_told_before_it_begins_with_what_would(job):
     assert told.index("does not fit") < told.index("FALLBACK")
     (job / "ucsearch.toml").write_text(small.replace("700", "1000000"))
     assert "does not fit" not in run("decide", "--now", day(0)).output
+
+
+@pytest.mark.parametrize("command", ["backtest", "tune"])
+def test_replays_tell_so_too(job, command):
+    rng = np.random.default_rng(5)
+    rows = [[name, day(t - 40), int(rng.integers(1, 6))] for name in ("A", "B") for t in range(40)]
+    write_csv(job / "sales.csv", ["series", "date", "demand"], rows)
+    small = TOML.replace("order_sizes = [0.0, 4.0, 8.0]\n", "") + "[actions]\nlots = 6\n[proof]\nnode_budget = 300\n"
+    (job / "ucsearch.toml").write_text(small.replace("season = 1", "season = 1\ntries = 2"))
+    told = CliRunner().invoke(app, [command]).output
+    assert ": closed loop does not fit: " in told
+    assert "[proof] node_budget = 300 allows no more. Series like it fall back." in told
+    assert told.count("[policy] depth = 2 would fit") <= told.count("does not fit")
+    assert told.index("does not fit") < told.index("over 5 periods" if command == "backtest" else "tried on")
+
+
+def test_a_service_tells_so_before_it_starts(tmp_path):
+    small = TOML.replace("order_sizes = [0.0, 4.0, 8.0]\n", "") + "[actions]\nlots = 6\n[proof]\nnode_budget = 300\n"
+    (tmp_path / "ucsearch.toml").write_text(small.replace('engine = "python"', 'engine = "compiled"'))
+    states = load_plan(PlanTable(name="orders", settings="ucsearch.toml"), tmp_path).warm().states
+    assert states[0].startswith("a sample series: closed loop does not fit: ")
 
 
 def test_an_order_says_at_which_price_it_is(job):

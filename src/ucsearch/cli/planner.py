@@ -142,7 +142,7 @@ def backtest(settings: SettingsOption = None, changes: ChangesOption = None) -> 
         with progress_bar("replaying") as progress:
             result = run_backtest(
                 found, _input(found, "sales"), states=_if_there(found, "states"), progress=progress,
-                keep=Path(".") if out is None else out.parent,
+                keep=Path(".") if out is None else out.parent, tell=lambda line: typer.echo(line, err=True),
             )  # fmt: skip
         print_problems(result.problems, path=found.path("problems"))
         typer.echo(result.text(terminal_width()))
@@ -184,8 +184,9 @@ def tune(settings: SettingsOption = None, changes: ChangesOption = None) -> None
         check_place(out)
         with progress_bar("tuning") as progress:
             result = run_tune(
-                found, _input(found, "sales"), states=_if_there(found, "states"), progress=progress, keep=out.parent
-            )
+                found, _input(found, "sales"), states=_if_there(found, "states"), progress=progress, keep=out.parent,
+                tell=lambda line: typer.echo(line, err=True),
+            )  # fmt: skip
         print_problems(result.report.problems, path=found.path("problems"))
         contents = (result.text.encode(), result.evidence(), f"{result.table()}\n".encode())
         for path, content in zip((out, *evidence), contents, strict=True):

@@ -273,6 +273,7 @@ def check(folder: str | Path, *, store: str | None = None) -> Iterator[Finding]:
             warmed = plan.warm()
             worse = warmed.engine == "python" and plan.settings.run.engine != "python"
             yield Finding((0 if table.allow_plain else 2) if worse else 0, f"plan {table.name!r}: {warmed.note}")
+            yield from (Finding(1, f"plan {table.name!r}: {line.strip()}") for line in warmed.states)
         except UCSearchError as error:
             told = str(error)
             yield Finding(2, told if told.startswith("plan ") else f"plan {table.name!r}: {told}")
@@ -303,6 +304,8 @@ def ready_plans(plans: dict[str, Plan]) -> None:
         if warmed.engine == "python" and plan.settings.run.engine != "python" and not plan.table.allow_plain:
             raise RecordError(f"plan {plan.name!r}: {warmed.note}; plan.allow_plain = true would decide without")
         _log.info("plan", extra={"fields": {"plan": plan.name, "engine": warmed.engine, "note": warmed.note}})
+        for line in warmed.states:
+            _log.warning("states", extra={"fields": {"plan": plan.name, "note": line.strip()}})
 
 
 def run(

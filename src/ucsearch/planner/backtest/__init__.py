@@ -6,6 +6,7 @@ tune rules (`earlier`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,19 +22,22 @@ __all__ = ["run_backtest", "run_tune", "write_page"]
 
 def run_backtest(
     settings: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
-    keep: Path | None = None,
+    keep: Path | None = None, tell: Callable[[str], None] | None = None,
 ) -> BacktestResult:  # fmt: skip
     """What the policy and every rule would have cost or earned in the last periods of the history `data`, as
     [backtest] says. `states` gives parameters by series; finished parts are kept in the folder `keep` until the run is
-    done. Raises InputError, DataError where settings or files cannot be used."""
+    done; `tell` is called before it with what closed loop takes, where that is long or does not fit. Raises InputError,
+    DataError where settings or files cannot be used."""
     from ucsearch.planner.backtest.job import run_backtest as run
 
-    return run(settings, data, states=states, progress=progress, keep=keep, earlier=settings.backtest.earlier)
+    return run(
+        settings, data, states=states, progress=progress, keep=keep, earlier=settings.backtest.earlier, tell=tell
+    )
 
 
 def run_tune(
     settings: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
-    keep: Path | None = None,
+    keep: Path | None = None, tell: Callable[[str], None] | None = None,
 ) -> TuneResult:  # fmt: skip
     """Choose how to plan on the periods before the counted ones, and report once on the counted ones. The result has
     `text` (the settings with the choice), `table()`, `evidence()` and `report`."""
@@ -41,7 +45,7 @@ def run_tune(
 
     test = settings.backtest
     return run(
-        settings, data, states=states, progress=progress, earlier=test.earlier, tries=test.tries, keep=keep,
+        settings, data, states=states, progress=progress, earlier=test.earlier, tries=test.tries, keep=keep, tell=tell,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ the periods before the counted ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,24 +21,27 @@ from ucsearch.planner.backtest.replay import PROVED, History, Replay, read_histo
 from ucsearch.planner.backtest.result import GIVEN, GREEDY, HINDSIGHT, POLICY, TUNED, BacktestResult, Track
 from ucsearch.planner.backtest.resume import Arrays, Kept, Parts, Progress, file_hash
 from ucsearch.planner.backtest.rules import rule_effort, tune_rules
+from ucsearch.planner.decide.room import Room
 from ucsearch.planner.files.sales import Data, read_sales
-from ucsearch.planner.history import needed_periods, with_season
+from ucsearch.planner.history import needed_periods, prepare, with_season
 from ucsearch.planner.settings import Settings
 from ucsearch.replay.roster import Entry
 from ucsearch.replay.tune import Chosen, Grid
 from ucsearch.replay.walk import Walk
+from ucsearch.trace import Trace
 
-__all__ = ["check_earlier", "effort_of_report", "rules_of", "run_backtest"]
+__all__ = ["check_earlier", "effort_of_report", "name_states", "rules_of", "run_backtest"]
 
 Floats = NDArray[np.float64]
 RuleSettings = Mapping[str, list[dict[str, Any]]]  # of tuned rules, by series
+_LOOKED_AT = 40  # series of a kind, evenly spread, of which the one with the most states is searched
 _WIDENED = 1.3  # times as many settings of a rule are tried as its grid has, about
 
 
 def run_backtest(
     settings: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
     earlier: int | None = None, keep: Path | None = None,
-    given: Settings | None = None,
+    given: Settings | None = None, tell: Callable[[str], None] | None = None,
 ) -> BacktestResult:  # fmt: skip
     """Replay the last `backtest.periods` of a history for the policy, every rule and hindsight.
 
@@ -50,6 +53,7 @@ def run_backtest(
         earlier: periods before the counted ones that rules are tuned on: as many as those by default; 0: not tuned.
         keep: a folder in which finished parts are kept until the run is done.
         given: settings to show beside, which also say what is left is worth.
+        tell: called before the replay with what closed loop takes, where that is long or does not fit.
 
     Returns: the result, with `text()`, `evidence()` and `write(path)`.
 
@@ -73,6 +77,8 @@ def run_backtest(
         notes.append(f"{text}; rules were tuned on the others" if long else f"{text}: no rule is tuned")
     if (unknown := sum(h.unknown for h in histories)) > 0:
         notes.append(f"{unknown} periods without a known demand: in the replay they count as forecast a period before")
+    if tell is not None:
+        name_states(settings, histories, tell)
     rules = rules_of(settings, histories)
     window = settings.backtest.periods + settings.backtest.warmup
     parts.expect(effort_of_report(rules, settings, len(histories), len(long), before, beside=given is not None))
@@ -107,6 +113,28 @@ def run_backtest(
         tuple(float(h.case.config.target) for h in histories) if _has_targets(histories) else (),
         tuple(history.place.cluster for history in histories),
     )  # fmt: skip
+
+
+def name_states(settings: Settings, histories: Sequence[History], tell: Callable[[str], None]) -> None:
+    """Say how many states closed loop has and what would fit, where a replay takes long or its decisions fall back."""
+    window = settings.backtest.periods + settings.backtest.warmup
+    room = Room(settings, tell, len(histories) * window, "decisions")
+    kinds: dict[int, list[History]] = {}
+    for history in histories:
+        kinds.setdefault(history.case.kind.number, []).append(history)
+    for group in kinds.values():
+        kind = group[0].case.kind
+        if kind.policy.mode != "closed":
+            continue
+        some = [group[i] for i in sorted({round(x) for x in np.linspace(0, len(group) - 1, _LOOKED_AT)})]
+        how = prepare(settings, config=kind.config)
+        members = [
+            how.forecasts(h.series, h.y, np.array([len(h.y) - window - 1]), settings.recalibration, h.known)[0]
+            for h in some
+        ]
+        paths = min(len(one) for one in members)
+        trace = Trace.from_members(np.stack([one[:paths] for one in members]))
+        room.look([h.series for h in some], [h.case for h in some], trace, settings.run.simulator)
 
 
 def _has_targets(histories: Sequence[History]) -> bool:

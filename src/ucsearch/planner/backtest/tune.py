@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.planner.backtest.job import check_earlier, effort_of_report, rules_of, run_backtest
+from ucsearch.planner.backtest.job import check_earlier, effort_of_report, name_states, rules_of, run_backtest
 from ucsearch.planner.backtest.replay import PROVED, History, Replay, read_histories
 from ucsearch.planner.backtest.result import GIVEN, POLICY, BacktestResult
 from ucsearch.planner.backtest.resume import Arrays, Kept, Parts, Progress, file_hash
@@ -148,11 +148,12 @@ class TuneResult:
 def run_tune(
     given: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
     earlier: int | None = None, tries: int = TRIES, keep: Path | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> TuneResult:  # fmt: skip
     """Tune the settings on the `earlier` periods before the counted ones (as many, if not given).
 
-    Arguments as of `run_backtest`; `tries` settings are tried, those given among them. Raises InputError, DataError
-    where settings or files cannot be used.
+    Arguments as of `run_backtest`; `tries` settings are tried, those given among them, and `tell` is called for each of
+    them. Raises InputError, DataError where settings or files cannot be used.
     """
     text = given.text
     before = given.backtest.periods if earlier is None else earlier
@@ -175,12 +176,15 @@ def run_tune(
         long = [h for h in histories if len(h.y) >= needed_periods(given) + before]
         if not long:
             raise InputError("files.sales", "no series", f"{before} periods more to find penalties on")
+        if tell is not None:
+            name_states(given, long, tell)
+            tell = None  # nothing else is tried
         penalties, told = tune_targets(parts, given, long, before)
         path = given.path("targets")
         if path is None:
             raise InputError("files.targets", "nothing", "a file to write penalties to")
         write_penalties(path, penalties)
-    job = _Tuning(text, given, data, states, before, parts)
+    job = _Tuning(text, given, data, states, before, parts, tell)
     job.expect(tries, before)
     first = [(AS_GIVEN, {}), *job.given.task.candidates(job.given)][: math.ceil(tries / 2)]
     drawn = job.drawn(_DRAWN)
@@ -234,10 +238,12 @@ class _Tuning:
     """The earlier part of a history, and candidates that are replayed over it."""
 
     def __init__(
-        self, text: str, given: Settings, data: Data, states: str | Path | None, earlier: int, parts: Parts
-    ) -> None:
+        self, text: str, given: Settings, data: Data, states: str | Path | None, earlier: int, parts: Parts,
+        tell: Callable[[str], None] | None,
+    ) -> None:  # fmt: skip
         self.text, self.given, self.data, self.states = text, given, data, states
-        self.earlier, self.parts = earlier, parts
+        self.earlier, self.parts, self.tell = earlier, parts, tell
+        self._named = set[str]()  # candidates whose states were named
         self.skipped: dict[str, str] = {}
         histories, _ = read_histories(given, data, states)
         needed = needed_periods(given) + earlier
@@ -292,6 +298,13 @@ class _Tuning:
             for old, new in zip(few, again, strict=True)
         ]  # fmt: skip
 
+    def _name_states(self, label: str, settings: Settings, histories: Sequence[History]) -> None:
+        """What closed loop takes for a candidate, once, where that is long or does not fit."""
+        if self.tell is not None and label not in self._named:
+            self._named.add(label)
+            tell, prefix = self.tell, "" if label == AS_GIVEN else f"{label}: "
+            name_states(settings, histories, lambda line: tell(prefix + line))
+
     def run(self, stage: str, candidates: Sequence[tuple[str, Changes]], histories: Sequence[History]) -> list[Trial]:
         """Every candidate over the earlier part of some series."""
         usable: list[tuple[str, Changes, Settings, dict[str, History]]] = []
@@ -306,6 +319,7 @@ class _Tuning:
                 self.skipped[label] = "some histories are too short for it"
                 continue
             usable.append((label, changes, settings, own))
+            self._name_states(label, settings, [own[name] for name in self.names])
 
         def work(part: list[History]) -> Arrays:
             members: dict[tuple[Any, ...], Floats] = {}

@@ -48,10 +48,10 @@ class Tried(NamedTuple):
 
 
 class Room:
-    """Tells once for each kind of series, by `tell`, what closed loop would take."""
+    """Tells once for each kind of series, by `tell`, what closed loop would take for `total` decisions, or series."""
 
-    def __init__(self, settings: Settings, tell: Callable[[str], None], total: int) -> None:
-        self.settings, self.tell, self.total = settings, tell, total
+    def __init__(self, settings: Settings, tell: Callable[[str], None], total: int, of: str = "series") -> None:
+        self.settings, self.tell, self.total, self.of = settings, tell, total, of
         self._told: set[int] = set()
 
     def look(self, names: Sequence[str], cases: Sequence[Case], trace: Trace, engine: Any) -> None:
@@ -64,7 +64,7 @@ class Room:
         w = int(most.argmax())
         if not most[w] > effort_of(kind.policy):
             return
-        for line in room_words(names[w], cases[w], trace.window(w), self.settings, engine, self.total):
+        for line in room_words(names[w], cases[w], trace.window(w), self.settings, engine, self.total, self.of):
             self.tell(line)
 
 
@@ -96,14 +96,17 @@ def tried(case: Case, trace: Trace, settings: Settings, engine: Any, times: int 
     return Tried(found.status != Status.NOT_PROVED, int(found.reached), int(found.expansions), seconds)
 
 
-def room_words(series: str, case: Case, trace: Trace, settings: Settings, engine: Any, total: int) -> Iterator[str]:
-    """What closed loop takes for a series, if that is much; where it does not fit, what is likely to."""
+def room_words(
+    series: str, case: Case, trace: Trace, settings: Settings, engine: Any, total: int, of: str = "series"
+) -> Iterator[str]:
+    """What closed loop takes for a series, if that is much for a `total` of series, or decisions, like it; where it
+    does not fit, what is likely to."""
     own = tried(case, trace, settings, engine)
     if own.fits:
         if total > 1:
             own = tried(case, trace, settings, engine)  # without what compiling took
         if own.seconds * total > _LONG_S:
-            yield f"{series}: {own.words}; {total:,} series like it take about {own.seconds * total / 60.0:.2g} minutes"
+            yield f"{series}: {own.words}; {total:,} {of} like it take about {own.seconds * total / 60.0:.2g} minutes"
         return
     whole = tried(case, trace, settings, engine, MORE)
     budget = effort_of(case.kind.policy)

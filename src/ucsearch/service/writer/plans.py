@@ -26,6 +26,7 @@ from ucsearch.monitor import Settings as Watching
 from ucsearch.planner.decide.in_memory import Known, rows_work
 from ucsearch.planner.decide.inputs import Standing, Work
 from ucsearch.planner.decide.job import bodies_of, decided
+from ucsearch.planner.decide.room import Room
 from ucsearch.planner.decide.states import Case, state_columns
 from ucsearch.planner.settings import Settings, load_settings
 from ucsearch.planner.settings.own import OwnTask, own_task
@@ -49,6 +50,7 @@ class Warmed(NamedTuple):
 
     engine: str  # "compiled" or "python"
     note: str
+    states: tuple[str, ...] = ()  # where closed loop does not fit: how many states it has, and what would
 
 
 class _Shape(NamedTuple):
@@ -107,16 +109,20 @@ class Kernels:
     def _make_in_background(self, settings: Settings, row: Mapping[str, Any]) -> None:
         found = self.make(settings, [row])
         _log.info("kernel", extra={"fields": {"engine": found.engine, "note": found.note}})
+        for line in found.states:
+            _log.warning("states", extra={"fields": {"note": line}})
 
     def make(self, settings: Settings, rows: Sequence[Mapping[str, Any]]) -> Warmed:
         """Decide rows once, which loads or compiles their kernels."""
         started, note, failed = time.perf_counter(), "", False
         cases: list[Case] = []
+        states: list[str] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 work = rows_work(settings, rows, datetime.now(UTC))
                 cases = list(work.states.cases.values())
+                work.room = Room(settings, states.append, 1)
                 for chunk in decided(work, settings, range(len(work.chunks)), datetime.now(UTC)):
                     for problem, _ in chunk.refused.values():  # nothing was searched, so nothing was compiled
                         note, failed = f"its kernel could not be tried: {problem}", True
@@ -131,7 +137,7 @@ class Kernels:
                 self._known[_shape_of(case)] = (case.kind.task, "failed" if failed else "ready")
         if failed:
             return Warmed("python", note)
-        return Warmed("compiled", f"kernel ready after {time.perf_counter() - started:.1f} s")
+        return Warmed("compiled", f"kernel ready after {time.perf_counter() - started:.1f} s", tuple(states))
 
 
 def is_compiling() -> bool:
@@ -164,8 +170,9 @@ def sample_row(settings: Settings, shape: Mapping[str, Any] | None = None) -> di
     steps = max(settings.policy.depth, int(getattr(config, "lead_time", 0)) + 1, settings.forecast.steps or 1)
     members = [[fit.unit * (1.0 + 0.1 * j + 0.01 * h) for h in range(steps)] for j in range(_MEMBERS)]
     now = datetime.now(UTC).isoformat()
+    name = f"a sample series with {sorted(changes.items())}" if changes else "a sample series"
     return {
-        settings.columns.series: f"warm-up {sorted(changes.items())}", **start, **changes,
+        settings.columns.series: name, **start, **changes,
         "forecast": {"members": members, "issued": now},
     }  # fmt: skip
 
