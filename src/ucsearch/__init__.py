@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ucsearch.allocation.api import Allocation as Allocation
     from ucsearch.allocation.api import allocate as allocate
-    from ucsearch.allocation.shared import Shared as Shared
+    from ucsearch.allocation.problem import Shared as Shared
     from ucsearch.certificate.api import certify as certify
     from ucsearch.certificate.api import certify_panel as certify_panel
     from ucsearch.certificate.api import warm as warm
@@ -75,7 +75,7 @@ _HOME = {
     "Proof": "policies",
     "Reason": "decision.gate",
     "Run": "policies",
-    "Shared": "allocation.shared",
+    "Shared": "allocation.problem",
     "Status": "engine.status",
     "Task": "task",
     "TaskError": "errors",

@@ -12,8 +12,8 @@ import pytest
 
 import ucsearch as uc
 from tests.allocation.kit import newest_decisions, record_of
+from ucsearch.allocation.problem import Shared
 from ucsearch.allocation.record import write_allocation
-from ucsearch.allocation.shared import Shared
 from ucsearch.decision import Filing
 from ucsearch.records.canonical import blob_id, decode_array, encode_array, seal
 from ucsearch.student import student_quantile

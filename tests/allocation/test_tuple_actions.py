@@ -11,8 +11,8 @@ import pytest
 
 import ucsearch as uc
 from tests.allocation.kit import newest_decisions, record_of
+from ucsearch.allocation.problem import Shared
 from ucsearch.allocation.record import recorded_allocation, write_allocation
-from ucsearch.allocation.shared import Shared
 from ucsearch.decision import Filing
 from ucsearch.records import AuditReader
 from ucsearch.records.canonical import canonical, seal

@@ -18,8 +18,8 @@ import numpy as np
 import ucsearch as uc
 from tests.allocation.kit import newest_decisions
 from tests.kit.hostile import ADDRESS, Case, Record, _digest, decision, edited, exported, resealed, text
+from ucsearch.allocation.problem import Shared
 from ucsearch.allocation.record import write_allocation
-from ucsearch.allocation.shared import Shared
 from ucsearch.decision import Filing
 from ucsearch.errors import RecordError
 from ucsearch.monitor import Settings, rank_of

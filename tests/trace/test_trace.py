@@ -476,7 +476,7 @@ def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, monkeypatch:
     path = tmp_path / "trace.npz"
     uc.Trace.from_members(np.zeros((1, 60_000))).save(path)
     assert uc.Trace.load(path).horizon == 60_000
-    monkeypatch.setattr("ucsearch.trace.trace._MOST", 900_000)
+    monkeypatch.setattr("ucsearch.trace.trace._MOST_BYTES", 900_000)
     with pytest.raises(InputError, match="bytes unpack to"):
         uc.Trace.load(path)
 

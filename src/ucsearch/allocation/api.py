@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.allocation.cases import Case, case_of, cases_of, use_table
 from ucsearch.allocation.later.paths import Draws, Later, beyond
 from ucsearch.allocation.later.steps import check_steps, plan_steps, reach_steps
-from ucsearch.allocation.problem import Missing, Problem, Resource
+from ucsearch.allocation.problem import Missing, Problem, Resource, Shared
 from ucsearch.allocation.result import Result, evaluate, proved
-from ucsearch.allocation.shared import Shared
 from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.errors import InputError

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.allocation.shared import Shared
-from ucsearch.certificate.claims import LEAST, shares
+from ucsearch.allocation.problem import Shared
+from ucsearch.certificate.certificate import CertifiedPanel
+from ucsearch.certificate.claims import LEAST
 from ucsearch.decision.decision import Decision, DecisionPanel, Outcome
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.plan import Plan
 from ucsearch.errors import InputError
 from ucsearch.formatting import action_figure
-from ucsearch.layout import Layout, own_row
+from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
 
 __all__ = ["Case", "Source", "case_of", "cases_of", "law_kind", "source_of", "use_table"]
@@ -65,40 +66,77 @@ class Case:
         return str(self.task.label(place, action)) if place >= 0 else action_figure(action)
 
 
+class _Sent(NamedTuple):
+    """What a decision alone sends."""
+
+    series: str
+    outcome: Outcome
+    action: Any  # None for nothing
+    fallback: Any  # None where it is not allowed
+    record: str
+
+
 def cases_of(panel: DecisionPanel, series: Sequence[str]) -> list[Case]:
     """A panel's decisions as cases, without making them one by one."""
-    plan, e = panel.certified.plan, panel.certified.evidence
-    task, inputs = plan.task, plan.inputs
-    lower = np.where(e.actions, e.lower, np.nan)
+    action_of = panel.certified.plan.task.action_of
+    fallbacks, allowed = panel.fallback, panel.fallback_feasible
+    sent = [
+        _Sent(
+            name,
+            Outcome(str(panel.outcome[w])),
+            None if math.isnan(panel.action[w]) else action_of(float(panel.action[w])),
+            action_of(float(fallbacks[w])) if allowed[w] else None,
+            panel.records[w] if panel.records else "",
+        )
+        for w, name in enumerate(series)
+    ]
+    return _cases(panel.certified, np.arange(len(panel)), sent)
+
+
+def case_of(decision: Decision, series: str, index: int) -> Case:
+    """A decision as a case; one without inputs (a refused trace) cannot take part."""
+    certificate = decision.certificate
+    if certificate is None:
+        raise InputError("decisions", "a refused trace", "decisions with a certificate", index=index)
+    fallback = decision.fallback_action if decision.fallback_feasible else None
+    sent = _Sent(series, decision.outcome, decision.action, fallback, decision.record_id)
+    (case,) = _cases(certificate.panel, np.array([certificate.plan.window]), [sent])
+    return case
+
+
+def _cases(certified: CertifiedPanel, windows: NDArray[np.int64], sent: Sequence[_Sent]) -> list[Case]:
+    """Cases of these windows: what is proved of every first action, and what was searched."""
+    plan = certified.plan
+    evidence = certified.evidence.of(windows)
+    allowed, sizes = evidence.actions, np.fmax(evidence.lower_size, evidence.upper_size)
+    lower = np.where(allowed, evidence.lower, np.nan)
     # Found and proved values of one path may differ by rounding.
-    upper = np.where(e.actions, np.fmax(e.upper, lower), np.nan)
-    proved: NDArray[np.bool_] = np.asarray((~e.actions | ~np.isnan(e.upper)).all(axis=1))
-    sizes = np.where(e.actions, np.fmax(e.lower_size, e.upper_size), 0.0)
-    size = np.fmax.reduce(np.where(np.isnan(sizes), 0.0, sizes), axis=1, initial=0.0)
+    upper = np.where(allowed, np.where(np.isnan(lower), evidence.upper, np.maximum(evidence.upper, lower)), np.nan)
+    proved: NDArray[np.bool_] = np.asarray((~allowed | ~np.isnan(evidence.upper)).all(axis=1))
+    size = np.fmax.reduce(np.where(allowed & ~np.isnan(sizes), sizes, 0.0), axis=1, initial=0.0)
     basis = _basis(plan.settings, plan.trace.coupling)
     counts = searched_counts(plan.outputs)
-    compiled = plan.engine == "compiled"
     cases = []
-    for w, name in enumerate(series):
+    for k, (w, alone) in enumerate(zip(windows.tolist(), sent, strict=True)):
         start = plan.start(w)
         cases.append(
             Case(
-                series=name,
-                task=task,
+                series=alone.series,
+                task=plan.task,
                 state=start.state,
                 params=start.params,
                 actions=tuple(start.actions),
-                lower=lower[w],
-                upper=upper[w],
-                proved=bool(proved[w]),
+                lower=lower[k],
+                upper=upper[k],
+                proved=bool(proved[k]),
                 basis=basis,
-                outcome=Outcome(str(panel.outcome[w])),
-                action=None if math.isnan(panel.action[w]) else task.action_of(float(panel.action[w])),
-                fallback=task.action_of(float(panel.fallback[w])) if panel.fallback_feasible[w] else None,
-                record=panel.records[w] if panel.records else "",
-                size=float(size[w]),
-                eps=float(e.share[w]),
-                source=Source(plan.layout, plan.settings, inputs, w, counts[w], compiled),
+                outcome=alone.outcome,
+                action=alone.action,
+                fallback=alone.fallback,
+                record=alone.record,
+                size=float(size[k]),
+                eps=float(evidence.share[k]),
+                source=Source(plan.layout, plan.settings, plan.inputs, w, counts[w], plan.engine == "compiled"),
             )
         )
     return cases
@@ -124,54 +162,17 @@ def law_kind(mode: int, coupling: str) -> str | None:
     return coupling if mode == MODES["closed"] else None
 
 
-def case_of(decision: Decision, series: str, index: int) -> Case:
-    """A decision as a case; one without inputs (a refused trace) cannot take part."""
-    c = decision.certificate
-    if c is None:
-        raise InputError("decisions", "a refused trace", "decisions with a certificate", index=index)
-    plan = c.plan
-    task, inputs, w = plan.task, plan.inputs, plan.window
-    params = None
-    if task.params_layout is not None:
-        params = task.params_layout.build(own_row(inputs.params, w).tolist())
-    lower, upper = np.full(len(plan.actions), np.nan), np.full(len(plan.actions), np.nan)
-    for rival in c.rivals:
-        lower[rival.index] = rival.score
-        # Found and proved values of one path may differ by rounding.
-        upper[rival.index] = rival.upper if math.isnan(rival.score) else max(rival.upper, rival.score)
-    sizes = [x for r in c.rivals for x in (r.size, r.upper_size) if not math.isnan(x)]
-    return Case(
-        series=series,
-        task=task,
-        state=plan.layout.build(inputs.states[w].tolist()),
-        params=params,
-        actions=tuple(plan.actions),
-        lower=lower,
-        upper=upper,
-        proved=c.proved,
-        basis=_basis(plan.settings, plan.trace.coupling),
-        outcome=decision.outcome,
-        action=decision.action,
-        fallback=decision.fallback_action if decision.fallback_feasible else None,
-        record=decision.record_id,
-        size=max(sizes, default=0.0),
-        eps=float(own_row(shares(plan.settings, inputs), w)),
-        source=source_of(plan),
-    )
-
-
 def use_table(cases: Sequence[Case], shared: Shared) -> Floats:
     """(N, m) units used by every available first action of every series; 0 where an action is unavailable."""
     table = np.zeros((len(cases), max((len(c.actions) for c in cases), default=0)))
     for i, case in enumerate(cases):
         function = shared.use
         if isinstance(function, str):
-            known = case.task.uses
-            if function not in known:
-                raise InputError(
-                    f"use of {shared.name}", repr(function), f"one of {sorted(known)} of {case.task.name!r}"
-                )
-            function = known[function]
+            uses = case.task.uses
+            if function not in uses:
+                expected = f"one of {sorted(uses)} of {case.task.name!r}"
+                raise InputError(f"use of {shared.name}", repr(function), expected)
+            function = uses[function]
         times = shared.factor(case.series)
         for a, action in enumerate(case.actions):
             if action != action:

@@ -12,8 +12,7 @@ import numpy as np
 from ucsearch.allocation.api import Allocation, Terms, retold_allocation
 from ucsearch.allocation.branch import Split, Tree
 from ucsearch.allocation.cases import Case, law_kind
-from ucsearch.allocation.problem import group_label
-from ucsearch.allocation.shared import Shared
+from ucsearch.allocation.problem import Shared, group_label
 from ucsearch.certificate.claims import share
 from ucsearch.decision.decision import Outcome
 from ucsearch.decision.gate import Reason

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from ucsearch.allocation.branch import Tree, branch
 from ucsearch.allocation.problem import Missing, Problem, Resource
 from ucsearch.allocation.solve import hull_steps, solve
 from ucsearch.errors import InputError
-from ucsearch.formatting import make_frame
 
 __all__ = ["Interval", "Price", "Result", "evaluate", "proved"]
 
@@ -185,20 +184,6 @@ class Result:
             if resource == label:
                 return k, g
         raise InputError("resource", repr(resource), f"one of {', '.join(repr(x[2]) for x in known[:10])}")
-
-    def frame(self, backend: str = "auto") -> Any:
-        """One row per series: what it got, what it would have taken, its loss and the limit that binds."""
-        n = len(self.problem.series)
-        return make_frame(
-            {
-                "series": list(self.problem.series),
-                "choice": self.choice.tolist(),
-                "without": self.unshared.tolist(),
-                "loss": self.loss.tolist(),
-                "binding": [self.binding(i) if self.feasible else "" for i in range(n)],
-            },
-            backend,
-        )
 
     def __repr__(self) -> str:
         if not self.feasible:

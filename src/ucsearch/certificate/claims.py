@@ -59,6 +59,11 @@ class Evidence(NamedTuple):
     certain_size: Floats
     share: Floats  # (W,) eps of the tolerance
 
+    def of(self, windows: slice | Ints) -> Evidence:
+        """The same of some windows."""
+        arrays: list[Any] = [array[windows] for array in self]
+        return Evidence(*arrays)
+
 
 class Claims(NamedTuple):
     """One row per window. NaN stands for "does not apply"; `sole` explains a missing gap."""
@@ -93,13 +98,8 @@ def derive(e: Evidence, eps_m: float) -> Claims:
     same = e.certain_lower is e.reward_lower
     # inf - inf where nothing is known: NaN, which fails every comparison. So do all under an infinite tolerance.
     with np.errstate(invalid="ignore", over="ignore"):
-        parts = [_derive(_part(e, block), eps_m, same) for block in blocks]
+        parts = [_derive(e.of(block), eps_m, same) for block in blocks]
     return parts[0] if len(parts) == 1 else Claims(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _part(e: Evidence, block: slice) -> Evidence:
-    arrays: list[Any] = [array[block] for array in e]
-    return Evidence(*arrays)
 
 
 def _derive(e: Evidence, eps_m: float, certain_is_reward_only: bool) -> Claims:

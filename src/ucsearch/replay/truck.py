@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ucsearch.allocation.api import Terms, allocate_cases
 from ucsearch.allocation.cases import Case, cases_of
-from ucsearch.allocation.shared import Shared
+from ucsearch.allocation.problem import Shared
 from ucsearch.decision.api import decide_panel
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.decision.gate import Calibration, Gate

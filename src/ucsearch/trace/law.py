@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.layout import own_row
+from ucsearch.trace.members import byte_keys, plain_sum
 
 if TYPE_CHECKING:
     from ucsearch.trace.trace import Declared
@@ -29,7 +30,6 @@ __all__ = [
     "law_arrays",
     "law_of",
     "markov_classes",
-    "plain_sum",
     "tree_classes",
     "variance_ratio",
     "whole_shares",
@@ -81,14 +81,14 @@ def markov_classes(values: Floats, weights: list[float], bins: int) -> tuple[lis
         base = len(classes) + len(set(before))
         mass = {b: plain_sum([weights[j] for j in range(size) if here[j] == b]) for b in names}
         for b in sorted(set(before)):
-            own = [j for j in range(size) if before[j] == b]
-            all_own = plain_sum([weights[j] for j in own])
+            members_of_bin = [j for j in range(size) if before[j] == b]
+            weight_of_bin = plain_sum([weights[j] for j in members_of_bin])
             points: Class = []
             for n, to in enumerate(names):
-                flow = plain_sum([weights[j] for j in own if here[j] == to])
+                flow = plain_sum([weights[j] for j in members_of_bin if here[j] == to])
                 if not flow > 0.0:
                     continue
-                share = flow / all_own
+                share = flow / weight_of_bin
                 inside: dict[float, float] = {}
                 for j in range(size):
                     if here[j] == to:
@@ -104,14 +104,14 @@ def bins_of(values: list[float], weights: list[float], bins: int) -> list[int]:
     no more than its value."""
     shares = whole_shares(weights)
     total, passed = sum(shares), 0
-    found = [0] * len(values)
+    bin_of = [0] * len(values)
     last, last_bin = math.nan, 0
     for j in sorted(range(len(values)), key=lambda j: values[j]):
         if values[j] != last:
             last, last_bin = values[j], passed * bins // total
-        found[j] = last_bin
+        bin_of[j] = last_bin
         passed += shares[j]
-    return found
+    return bin_of
 
 
 def whole_shares(weights: list[float]) -> list[int]:
@@ -119,13 +119,6 @@ def whole_shares(weights: list[float]) -> list[int]:
     if all(w == weights[0] for w in weights):
         return [1] * len(weights)
     return [max(1, round(w * _SCALE)) for w in weights]
-
-
-def plain_sum(values: list[float]) -> float:
-    total = 0.0
-    for value in values:
-        total += value
-    return total
 
 
 RATIO_STEPS = (2, 3, 7)  # over which the variance ratio is reported
@@ -210,12 +203,10 @@ def law_arrays(members: Floats, weights: Floats, kind: str, declared: Declared, 
         values = np.ascontiguousarray(members.transpose(0, 2, 1, 3))
         shares = np.broadcast_to(weights[:, None, :], values.shape[:3])
         return _independent(values, np.ascontiguousarray(shares))
-    one = [own_row(weights, w) for w in range(members.shape[0])]
+    weights_of = [own_row(weights, w).tolist() for w in range(members.shape[0])]
     if kind == "tree" and node is not None:
-        return _stack([tree_classes(members[w], one[w].tolist(), node[w]) for w in range(members.shape[0])])
-    return _stack(
-        [markov_classes(members[w, :, :, 0], one[w].tolist(), declared.bins) for w in range(members.shape[0])]
-    )
+        return _stack([tree_classes(members[w], weights_of[w], node[w]) for w in range(members.shape[0])])
+    return _stack([markov_classes(members[w, :, :, 0], weights_of[w], declared.bins) for w in range(members.shape[0])])
 
 
 # -------------------------------------------------------------------- independent steps
@@ -270,9 +261,7 @@ def _order_keys(values: Floats, shares: Floats) -> NDArray[np.generic]:
     """Keys that order points by their fields, those of no weight last."""
     if values.shape[3] == 1:
         return np.where(shares > 0.0, values[..., 0], np.inf)
-    bits = np.ascontiguousarray(values).view(np.uint64)
-    flipped = np.where((bits >> np.uint64(63)).astype(bool), ~bits, bits | np.uint64(1 << 63)).astype(">u8")
-    return flipped.view(f"S{8 * values.shape[3]}")[..., 0]
+    return byte_keys(values)
 
 
 def _lattice(values: Floats, weights: Floats, spacing: float | tuple[float, ...], points: int) -> tuple[Floats, Floats]:
@@ -291,10 +280,10 @@ def _lattice(values: Floats, weights: Floats, spacing: float | tuple[float, ...]
         means[:] = _block_means(values, np.full((1, size, 1), points, np.int64), size, points)
     else:
         for w in range(windows):
-            own = np.array(own_row(shares, w), np.int64)
-            mass = np.broadcast_to(own[:, None] * points, (size, horizon))
+            whole = np.array(own_row(shares, w), np.int64)
+            mass = np.broadcast_to(whole[:, None] * points, (size, horizon))
             mass = np.take_along_axis(mass, order[w], axis=0)
-            means[w] = _block_means(values[w : w + 1], mass[None], int(own.sum()), points)[0]
+            means[w] = _block_means(values[w : w + 1], mass[None], int(whole.sum()), points)[0]
     unit = np.array(spacing, dtype=np.float64).reshape(-1, 1, 1)
     place = means / unit
     if not bool((np.abs(place) < _FAR).all()):
@@ -323,14 +312,14 @@ def _block_means(values: Floats, mass: Ints, block: int, points: int) -> Floats:
     for b in range(points):
         low, high = b * block, (b + 1) * block
         first = np.zeros((windows, horizon))
-        seen = np.zeros((windows, horizon), bool)
+        started = np.zeros((windows, horizon), bool)
         total = np.zeros((windows, horizon))
         for j in range(int(np.searchsorted(last, low, "right")), int(np.searchsorted(begin, high, "left"))):
             overlap = np.minimum(ends[:, j], high) - np.maximum(ends[:, j] - mass[:, j], low)
             inside = overlap > 0
             y = values[:, j]
-            first = np.where(inside & ~seen, y, first)
-            seen |= inside
+            first = np.where(inside & ~started, y, first)
+            started |= inside
             total = total + np.where(inside, overlap * (y - first), 0.0)
         means[:, :, b] = first + total / block
     return means

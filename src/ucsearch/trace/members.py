@@ -14,7 +14,7 @@ from ucsearch.layout import as_finite, own_row, own_rows
 
 __all__ = [
     "ARRAYS",
-    "canonical_order",
+    "byte_keys",
     "check_arrays",
     "check_pmf",
     "check_weights",
@@ -29,6 +29,7 @@ __all__ = [
     "normal_points",
     "normal_quantile",
     "ordered_members",
+    "plain_sum",
     "pmf_quantile",
     "quantile_members",
     "refuse_negative",
@@ -77,14 +78,14 @@ def check_weights(weights: ArrayLike | None, count: int, size: int, normalise: b
     by their sum."""
     if weights is None:
         return uniform(size)
-    given = as_finite(weights, "trace.weights")
-    array = np.atleast_2d(given)
+    shares = as_finite(weights, "trace.weights")
+    array = np.atleast_2d(shares)
     if array.ndim != 2 or array.shape[1] != size or array.shape[0] not in (1, count):
         raise InputError("trace.weights", f"shape {np.shape(weights)}", f"shape ({size},) or ({count}, {size})")
-    if not (given > 0).all():
-        index = tuple(int(i) for i in np.argwhere(~(given > 0))[0])
-        raise InputError("trace.weights", float(given[index]), "a positive weight", index=index)
-    total = np.array([[_plain_sum(row)] for row in np.sort(array, axis=1).tolist()])
+    if not (shares > 0).all():
+        index = tuple(int(i) for i in np.argwhere(~(shares > 0))[0])
+        raise InputError("trace.weights", float(shares[index]), "a positive weight", index=index)
+    total = np.array([[plain_sum(row)] for row in np.sort(array, axis=1).tolist()])
     if not np.isfinite(total).all() or not bool((array / total > 0).all()):
         raise InputError("trace.weights", "weights so uneven or large that shares vanish", "comparable weights")
     off = ~(np.abs(total[:, 0] - 1.0) <= _SHARES)
@@ -94,28 +95,23 @@ def check_weights(weights: ArrayLike | None, count: int, size: int, normalise: b
             "trace.weights", f"a sum of {total[w, 0]:.12g}", "weights that sum to 1",
             index=w if array.shape[0] > 1 else None, hint="normalise=True divides them by their sum.",
         )  # fmt: skip
-    shares: Floats = array / total
-    return shares
+    normalised: Floats = array / total
+    return normalised
 
 
 def uniform(size: int) -> Floats:
     return np.full((1, size), 1.0 / size)
 
 
-def _plain_sum(values: Sequence[float]) -> float:
+def plain_sum(values: Sequence[float]) -> float:
     total = 0.0
     for value in values:
         total += value
     return total
 
 
-def canonical_order(array: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Members sorted by content, window by window, weights along with them."""
-    return ordered_members(array, weights)[:2]
-
-
 def ordered_members(array: Floats, weights: Floats) -> tuple[Floats, Floats, NDArray[np.int32]]:
-    """The same, and where each member stood before, (W, J)."""
+    """Members sorted by content, window by window, weights along with them; and where each member stood before, (W, J)."""
     count, size, horizon, fields = array.shape
     uniform = weights.shape[0] == 1 and bool((weights == weights[0, 0]).all())
     flat = array.reshape(count, size, horizon * fields)
@@ -144,15 +140,15 @@ def _content_order(values: Floats) -> NDArray[np.int64]:
     """(W, J) places of members (W, J, n) in order of content, equal ones as they stood. Most windows are told apart by
     the first two values; only those with members equal in both are compared as a whole."""
     if values.shape[2] < 3:
-        return np.argsort(_byte_keys(values), axis=1, kind="stable")
+        return np.argsort(byte_keys(values), axis=1, kind="stable")
     pairs = np.empty(values.shape[:2], np.complex128)  # which NumPy sorts by real, then by imaginary part
     pairs.real, pairs.imag = values[:, :, 0], values[:, :, 1]
     order = np.argsort(pairs, axis=1, kind="stable")
-    found = pairs[np.arange(len(pairs))[:, None], order]
-    equal = found[:, 1:] == found[:, :-1]
+    ascending = pairs[np.arange(len(pairs))[:, None], order]
+    equal = ascending[:, 1:] == ascending[:, :-1]
     if equal.any():
         tied = np.flatnonzero(equal.any(axis=1))
-        order[tied] = np.argsort(_byte_keys(values[tied]), axis=1, kind="stable")
+        order[tied] = np.argsort(byte_keys(values[tied]), axis=1, kind="stable")
     return order
 
 
@@ -162,22 +158,22 @@ def tree_order(array: Floats, weights: Floats, node: ArrayLike) -> tuple[Floats,
     Members in one node have the same past and the same outcome; anything else is refused.
     """
     count, size, horizon, _ = array.shape
-    given = np.asarray(node)
-    if given.dtype.kind not in "iu" or given.shape not in ((size, horizon), (count, size, horizon)):
+    numbers = np.asarray(node)
+    if numbers.dtype.kind not in "iu" or numbers.shape not in ((size, horizon), (count, size, horizon)):
         raise InputError(
-            "trace.node", f"{given.dtype} of shape {given.shape}", f"whole numbers of shape ({size}, {horizon})"
+            "trace.node", f"{numbers.dtype} of shape {numbers.shape}", f"whole numbers of shape ({size}, {horizon})"
         )
-    nodes = np.broadcast_to(given, (count, size, horizon)).astype(np.int64)
+    nodes = np.broadcast_to(numbers, (count, size, horizon)).astype(np.int64)
     out, out_weights, out_nodes = np.empty_like(array), np.empty((count, size)), np.empty_like(nodes)
     for w in range(count):
-        own = own_row(weights, w).tolist()
+        shares = own_row(weights, w).tolist()
         rows, names = array[w].reshape(size, -1).tolist(), nodes[w].tolist()
         _check_tree(array[w].tolist(), names)
-        order = sorted(range(size), key=lambda j: (rows[j], own[j], names[j]))
-        out[w], out_weights[w] = array[w, order], [own[j] for j in order]
+        order = sorted(range(size), key=lambda j: (rows[j], shares[j], names[j]))
+        out[w], out_weights[w] = array[w, order], [shares[j] for j in order]
         for h in range(horizon):
-            seen: dict[int, int] = {}
-            out_nodes[w, :, h] = [seen.setdefault(names[j][h], len(seen)) for j in order]
+            numbering: dict[int, int] = {}
+            out_nodes[w, :, h] = [numbering.setdefault(names[j][h], len(numbering)) for j in order]
     return out, out_weights if len(set(weights.ravel().tolist())) > 1 else weights, out_nodes
 
 
@@ -198,12 +194,12 @@ def _check_tree(rows: list[list[list[float]]], names: list[list[int]]) -> None:
                 )  # fmt: skip
 
 
-def _byte_keys(values: Floats) -> NDArray[np.bytes_]:
-    """(W, J, n) floats as (W, J) byte strings whose order is the order of the floats."""
+def byte_keys(values: Floats) -> NDArray[np.bytes_]:
+    """(..., n) floats as (...) byte strings whose order is the order of the floats."""
     bits = np.ascontiguousarray(values).view(np.uint64)
     negative = (bits >> np.uint64(63)).astype(bool)
     flipped = np.where(negative, ~bits, bits | np.uint64(1 << 63)).astype(">u8")
-    return flipped.view(f"S{8 * values.shape[2]}")[..., 0]
+    return flipped.view(f"S{8 * values.shape[-1]}")[..., 0]
 
 
 def weighted_mean(array: Floats, weights: Floats) -> Floats:
@@ -212,15 +208,15 @@ def weighted_mean(array: Floats, weights: Floats) -> Floats:
     chunk = max(1, _CHUNK // max(1, array[0].size))
     for lo in range(0, len(array), chunk):
         part = array[lo : lo + chunk]
-        own = own_rows(weights, slice(lo, lo + chunk))
+        shares = own_rows(weights, slice(lo, lo + chunk))
         first = part[:, 0]
         if part.shape[1] > 1 and part.size <= _FEW:  # the same additions, without a call for each member
-            shifts = own[:, 1:, None, None] * (part[:, 1:] - first[:, None])
+            shifts = shares[:, 1:, None, None] * (part[:, 1:] - first[:, None])
             shift = np.add.accumulate(shifts, axis=1)[:, -1] + 0.0
         else:
             shift = np.zeros(first.shape)
             for j in range(1, part.shape[1]):
-                shift += own[:, j][:, None, None] * (part[:, j] - first)
+                shift += shares[:, j][:, None, None] * (part[:, j] - first)
         out[lo : lo + chunk] = first + shift
     return out
 
@@ -241,8 +237,8 @@ def check_arrays(members: Floats, weights: Floats, mean: Floats, q: Floats, u: F
     (count, size, horizon, fields), width = members.shape, q.shape[2]
     if min(count, horizon, fields) < 1 or (size > 0) == (width > 0):
         raise InputError("trace", f"shapes {shapes}", "at least one window and step, and either members or scores")
-    wanted = [(count, horizon, fields), (count, horizon, width), (count, horizon, width)]
-    if shapes[2:] != wanted or weights.shape[1] != size or weights.shape[0] not in (1, count):
+    expected_shapes = [(count, horizon, fields), (count, horizon, width), (count, horizon, width)]
+    if shapes[2:] != expected_shapes or weights.shape[1] != size or weights.shape[0] not in (1, count):
         raise InputError("trace", f"shapes {shapes}", "members, weights, mean, q and u of one size")
     if width:
         as_finite(q, "trace.q")
@@ -257,7 +253,7 @@ def check_arrays(members: Floats, weights: Floats, mean: Floats, q: Floats, u: F
     if not (off <= _SHARES).all():
         w = int(np.argmax(off))
         raise InputError("trace.weights", f"a sum of {weights[w].sum():.12g}", "shares that sum to 1", index=w)
-    ordered, along = canonical_order(members, weights)
+    ordered, along, _ = ordered_members(members, weights)
     if ordered.tobytes() != members.tobytes() or along.tobytes() != np.broadcast_to(weights, along.shape).tobytes():
         raise InputError("trace.members", "another order", "members sorted by content", hint="Use Trace.from_members.")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -373,13 +369,13 @@ def normal_members(
     """(W, J, H, F) out of mean and standard deviation per step, and whether they are of a panel."""
     centre, spread = as_finite(mean, "trace.mean"), as_finite(std, "trace.std")
     shape = "shape (H,) or (W, H)" if fields is None else f"shape (H, {fields}) or (W, H, {fields})"
-    wanted = (1, 2) if fields is None else (2, 3)
-    if centre.ndim not in wanted or (fields is not None and centre.shape[-1] != fields):
+    dimensions = (1, 2) if fields is None else (2, 3)
+    if centre.ndim not in dimensions or (fields is not None and centre.shape[-1] != fields):
         raise InputError("trace.mean", f"shape {centre.shape}", shape)
     if spread.shape != centre.shape:
         raise InputError("trace.std", f"shape {spread.shape}", f"the mean's shape {centre.shape}")
     refuse_negative(spread, "trace.std")
-    panel = centre.ndim == wanted[1]
+    panel = centre.ndim == dimensions[1]
     flat = (centre.shape[0] if panel else 1, -1)  # steps and fields side by side
     z = normal_quantile(levels(points, centre[0].size if panel else centre.size, method, rng))
     array = centre.reshape(flat)[:, None] + spread.reshape(flat)[:, None] * z[None]
@@ -445,10 +441,10 @@ def distribution_members(
         # A draw is of a whole vector: its fields stay together.
         places = [pmf_quantile(np.arange(len(v), dtype=np.float64), p) for v, p in steps]
         level = levels(points, horizon, method, rng)
-        made = [
+        drawn = [
             [own_row(steps, h)[0][int(own_row(places, h)(float(p), h))] for h, p in enumerate(row)] for row in level
         ]
-        return np.array(made).reshape(len(level), horizon, -1), None
+        return np.array(drawn).reshape(len(level), horizon, -1), None
     level = levels(points, horizon * (fields or 1), method, rng)
     at = [(h,) if fields is None else (h, f) for h in range(horizon) for f in range(fields or 1)]
     drawn = [[quantile(float(p), *step) for p, step in zip(row, at, strict=True)] for row in level]  # type: ignore[misc]
@@ -468,8 +464,8 @@ def _by_step(pmf: Pmf | Sequence[Pmf], fields: int | None) -> tuple[list[tuple[F
             raise InputError("trace.pmf", repr(pair), "a pair (values, probabilities), or one for each step", index=h)
         values, probabilities = check_pmf(*pair)
         if values.shape[1:] != last:
-            wanted = "values (K,)" if fields is None else f"values (K, {fields})"
-            raise InputError("trace.pmf", f"values of shape {values.shape}", wanted, index=None if single else h)
+            expected = "values (K,)" if fields is None else f"values (K, {fields})"
+            raise InputError("trace.pmf", f"values of shape {values.shape}", expected, index=None if single else h)
         order = np.argsort(values, kind="stable") if fields is None else np.arange(len(values))
         checked.append((values[order], probabilities[order]))
     if not checked:
@@ -484,11 +480,11 @@ def _pmf_grid(steps: list[tuple[Floats, Floats]], horizon: int) -> tuple[Floats,
         values, probabilities = steps[0]
         return np.repeat(values[:, None], horizon, axis=1).reshape(len(values), horizon, -1), probabilities
     sums = [np.cumsum(p) / p.sum() for _, p in steps]
-    edges = np.unique(np.concatenate([own[:-1] for own in sums]))
+    edges = np.unique(np.concatenate([cumulative[:-1] for cumulative in sums]))
     edges = edges[np.diff(edges, prepend=0.0) > _SAME_LEVEL]
     weights = np.diff(edges, prepend=0.0, append=1.0)
     middle = np.concatenate([[0.0], edges]) + 0.5 * weights
-    at = [np.minimum(np.searchsorted(own, middle), len(own) - 1) for own in sums]
+    at = [np.minimum(np.searchsorted(cumulative, middle), len(cumulative) - 1) for cumulative in sums]
     members = np.stack([v[rows] for (v, _), rows in zip(steps, at, strict=True)], axis=1)
     return members.reshape(len(weights), horizon, -1), weights
 
@@ -498,11 +494,11 @@ def expanded(
 ) -> tuple[Floats, Floats, str]:
     """Every member (W, J, H, F) as `points` equally likely quantile points of its own deviation `sigma`, which has the
     `shape` the members came in; their weights, and the note that says so."""
-    given = as_finite(sigma, "trace.sigma")
-    if given.shape != shape:
-        raise InputError("trace.sigma", f"shape {given.shape}", f"the members' shape {shape}")
-    refuse_negative(given, "trace.sigma")
-    spread, _ = shape_members(given, fields)
+    deviations = as_finite(sigma, "trace.sigma")
+    if deviations.shape != shape:
+        raise InputError("trace.sigma", f"shape {deviations.shape}", f"the members' shape {shape}")
+    refuse_negative(deviations, "trace.sigma")
+    spread, _ = shape_members(deviations, fields)
     z = normal_points(points)
     many = (array[:, :, None] + spread[:, :, None] * z[None, None, :, None, None]).reshape(
         array.shape[0], -1, *array.shape[2:]
@@ -517,8 +513,8 @@ def member_arrays(
     """Members and weights in their own order, the weighted mean, nodes of a tree, and where each member stood."""
     array, nodes = array + 0.0, None
     if node is not None:
-        array, weights, found = tree_order(array, weights, node)
-        nodes = freeze_nodes(found)
+        array, weights, numbers = tree_order(array, weights, node)
+        nodes = freeze_nodes(numbers)
     array, weights, stood = ordered_members(array, weights)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = weighted_mean(array, weights)

@@ -27,7 +27,6 @@ from ucsearch.trace.law import (
     Laws,
     law_arrays,
     law_of,
-    plain_sum,
     variance_ratio,
 )
 from ucsearch.trace.members import (
@@ -41,6 +40,7 @@ from ucsearch.trace.members import (
     freeze_nodes,
     member_arrays,
     normal_members,
+    plain_sum,
     quantile_members,
     score_arrays,
     shape_members,
@@ -58,8 +58,8 @@ COUPLINGS = ("joint", "comonotone", "independent", "tree", "markov")
 _LAWS = ("independent", "tree", "markov")  # couplings that say what is learned when
 MEMBERS_PER_BIN = 30  # fewer leave the shares between bins to chance
 MOST_POINTS = 4_096  # blocks of a lattice
-_MOST = 1 << 30  # bytes that any file may unpack to
-_TIMES = 100  # its own size, which a larger one may unpack to
+_MOST_BYTES = 1 << 30  # that any file may unpack to
+_MOST_TIMES = 100  # its own size, which a larger one may unpack to
 
 
 class Declared(NamedTuple):
@@ -73,12 +73,12 @@ class Declared(NamedTuple):
 
     def written(self) -> dict[str, Any]:
         """What is said, and nothing else, as it enters hashes: units as hexadecimal text, which has one form."""
-        said = {name: value for name, value in self._asdict().items() if value}
+        declared = {name: value for name, value in self._asdict().items() if value}
         if self.draws:
-            said["draws"] = [[float(x).hex() for x in pair] for pair in self.draws]
+            declared["draws"] = [[float(x).hex() for x in pair] for pair in self.draws]
         if isinstance(self.unit, tuple):
-            return {**said, "unit": [float(x).hex() for x in self.unit]}
-        return {**said, "unit": float(self.unit).hex()} if self.unit else said
+            return {**declared, "unit": [float(x).hex() for x in self.unit]}
+        return {**declared, "unit": float(self.unit).hex()} if self.unit else declared
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Declared:
@@ -327,10 +327,10 @@ class Trace:
         declared = Declared(origin=self._origin(), unit=spacing, points=points, draws=self.declared.draws)
         check_declared("independent", declared, self.members.shape, False)
         several = isinstance(spacing, tuple) and len(set(spacing)) > 1
-        own = tuple(map(float, spacing)) if several else float(np.ravel(unit)[0])
-        made = self._with("independent", declared._replace(unit=own))
-        made.laws  # noqa: B018 - a unit too fine for these outcomes is refused here
-        return made
+        units = tuple(map(float, spacing)) if several else float(np.ravel(unit)[0])
+        trace = self._with("independent", declared._replace(unit=units))
+        trace.laws  # noqa: B018 - a unit too fine for these outcomes is refused here
+        return trace
 
     def with_draws(self, values: Sequence[float], probabilities: Sequence[float]) -> Trace:
         """The same law with one more field in every outcome: a value that is drawn anew in every step, whatever the
@@ -557,7 +557,7 @@ def join_traces(*traces: Trace) -> Trace:
             )  # fmt: skip
         if not np.array_equal(_weights(trace), _weights(first)):
             raise InputError("traces", "other weights", "the first one's, member by member", index=i)
-    members = np.concatenate([_as_given(t.members, t.__dict__["stood"]) for t in traces], axis=3)
+    members = np.concatenate([_in_given_order(t.members, t.__dict__["stood"]) for t in traces], axis=3)
     equal = first.weights.shape[0] == 1 and bool((first.weights == first.weights[0, 0]).all())
     weights = None if equal else _weights(first) if first.panel else _weights(first)[0]
     names = " + ".join(t.model for t in traces if t.model)
@@ -568,7 +568,7 @@ def join_traces(*traces: Trace) -> Trace:
     )  # fmt: skip
 
 
-def _as_given(values: Any, stood: NDArray[np.int32]) -> Floats:
+def _in_given_order(values: Any, stood: NDArray[np.int32]) -> Floats:
     """(W, J, ...) in the order in which members were handed over."""
     out: Floats = np.empty_like(values)
     at = stood.reshape(stood.shape + (1,) * (values.ndim - 2)).astype(np.int64)
@@ -579,17 +579,17 @@ def _as_given(values: Any, stood: NDArray[np.int32]) -> Floats:
 def _weights(trace: Trace) -> Floats:
     """(W, J) in the order in which members were handed over."""
     whole = np.ascontiguousarray(np.broadcast_to(trace.weights, trace.members.shape[:2]))
-    return _as_given(whole, trace.__dict__["stood"])
+    return _in_given_order(whole, trace.__dict__["stood"])
 
 
 def _common(traces: tuple[Trace, ...], name: str) -> Any:
     """What all say that say anything."""
-    found = {getattr(t, name) for t in traces if getattr(t, name)}
-    if len(found) > 1:
-        raise InputError(f"traces.{name}", " and ".join(str(x) for x in sorted(found)), "the same for all")
-    if not found:
+    values = {getattr(t, name) for t in traces if getattr(t, name)}
+    if len(values) > 1:
+        raise InputError(f"traces.{name}", " and ".join(str(x) for x in sorted(values)), "the same for all")
+    if not values:
         return None
-    (times,) = found
+    (times,) = values
     return times[0] if len(times) == 1 else list(times)
 
 
@@ -624,10 +624,10 @@ def check_declared(kind: str, declared: Declared, shape: tuple[int, ...], has_no
             raise InputError("trace", f"{kind}, {fields} fields", "independent steps and one field on a lattice")
         if isinstance(unit, tuple) and len(unit) != shape[0]:
             raise InputError("unit", f"{len(unit)} numbers", f"one, or {shape[0]}, one per window")
-        for i, one in enumerate(unit if isinstance(unit, tuple) else (unit,)):
-            if isinstance(one, bool) or not isinstance(one, int | float | np.number) or not 0.0 < float(one) < math.inf:
+        for i, u in enumerate(unit if isinstance(unit, tuple) else (unit,)):
+            if isinstance(u, bool) or not isinstance(u, int | float | np.number) or not 0.0 < float(u) < math.inf:
                 index = i if isinstance(unit, tuple) else None
-                raise InputError("unit", repr(one), "a finite number above 0, in units of the outcome", index=index)
+                raise InputError("unit", repr(u), "a finite number above 0, in units of the outcome", index=index)
         _whole("points", points, MOST_POINTS, f"a whole number from 1 to {MOST_POINTS}")
     if (kind == "markov") != (bins != 0):
         raise InputError("trace.bins", repr(bins), "a number of bins with coupling='markov', and only then")
@@ -705,7 +705,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
 
 def _unpacks_to(size: int, packed: int) -> None:
     """A megabyte of zeros packed a thousand times would be a gigabyte of memory before anybody could look at it."""
-    if size > max(_MOST, _TIMES * packed):
+    if size > max(_MOST_BYTES, _MOST_TIMES * packed):
         raise ValueError(f"{packed:,} bytes unpack to {size:,}")
 
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from ucsearch.allocation.cases import Case, Source
 from ucsearch.allocation.later.paths import Draws, Later, Limits, priced_horizon, simulate
 from ucsearch.allocation.later.priced import Priced, Valued
-from ucsearch.allocation.problem import Problem, Resource
+from ucsearch.allocation.problem import Problem, Resource, Shared
 from ucsearch.allocation.result import Result
-from ucsearch.allocation.shared import Shared
 from ucsearch.engine.api import thread_count
 from ucsearch.engine.arrays import Inputs
 from ucsearch.engine.closed_loop.reachable import Graph, joined, reachable

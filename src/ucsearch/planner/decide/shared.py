@@ -17,8 +17,8 @@ import numpy as np
 
 from ucsearch.allocation.api import Allocation, Share, Terms, allocate_cases
 from ucsearch.allocation.cases import Case, cases_of, source_of
+from ucsearch.allocation.problem import Shared
 from ucsearch.allocation.record import Decided, recorded_case, write_allocation
-from ucsearch.allocation.shared import Shared
 from ucsearch.allocation.show import TODAY
 from ucsearch.decision.decision import DecisionPanel, Outcome
 from ucsearch.engine.api import search

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from ucsearch.allocation.api import Allocation, Terms, allocate_cases
+from ucsearch.allocation.problem import Shared
 from ucsearch.allocation.record import recorded_case, write_allocation
-from ucsearch.allocation.shared import Shared
 from ucsearch.allocation.show import TODAY
 from ucsearch.errors import InputError, RecordError
 from ucsearch.planner.recorded.shared import allocation_again
