@@ -111,7 +111,7 @@ def plain_sum(values: Sequence[float]) -> float:
 
 
 def ordered_members(array: Floats, weights: Floats) -> tuple[Floats, Floats, NDArray[np.int32]]:
-    """Members sorted by content, window by window, weights along with them; and where each member stood before, (W, J)."""
+    """Members sorted by content, window by window, weights along with them; third, where each member stood, (W, J)."""
     count, size, horizon, fields = array.shape
     uniform = weights.shape[0] == 1 and bool((weights == weights[0, 0]).all())
     flat = array.reshape(count, size, horizon * fields)
