@@ -74,7 +74,7 @@ setup: .venv/.stamp ## Create .venv with the locked packages for developing (PYT
 
 demo: .venv/.run ## Run the demonstration: one inventory decision, end to end
 	@$(BIN)/ucsearch demo
-service-demo: setup ## Start the decision service with a simulated stream (DEMO_ARGS="--for 60")
+service-demo: setup ## Start the decision service with a simulated stream (DEMO_ARGS="--port 0")
 	@$(BIN)/ucsearch service demo $(DEMO_ARGS)
 
 lint: setup ## Check style, format, types, and that imports go one way

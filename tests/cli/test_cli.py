@@ -159,21 +159,6 @@ def test_version() -> None:
     assert run("--version") == line
 
 
-# -------------------------------------------------------------------- cache
-
-
-def test_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    folder = tmp_path / "kernels"
-    monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(folder))
-    (folder / "functions").mkdir(parents=True, mode=0o700)
-    folder.chmod(0o700)
-    (folder / "functions" / "kernel.ab.nbi").write_text("")
-    (folder / "other.py").write_text("")
-    assert run("cache", "--clear") == "1 kernel deleted\n"
-    assert [path.name for path in folder.iterdir()] == ["other.py"]
-    assert run("cache", "--clear") == "0 kernels deleted\n"
-
-
 # -------------------------------------------------------------------- verify, demo
 
 

@@ -26,7 +26,6 @@ from ucsearch.service.config import load_config
 READS = {
     **dict.fromkeys(("forecast", "calibrate", "decide", "backtest", "tune", "cache"), ("settings",)),
     **dict.fromkeys(("explain", "orders", "monitor", "override"), ("settings",)),
-    "evidence run": ("data_dir",),
     "evidence list": ("folder", "ledger"),
     "evidence page": ("directory",),
     "log list": ("log",),
@@ -35,10 +34,9 @@ READS = {
     "log checkpoint": ("log",),
     "log copy": ("source", "checkpoint"),
     "job plan": ("settings",),
-    "evidence verify": ("folder", "ledger", "data_dir"),
-    "remote decide": ("forecasts", "states", "token_file"),
-    "remote override": ("token_file",),
-    "remote outcomes": ("path", "token_file"),
+    "evidence verify": ("folder", "ledger"),
+    "remote decide": ("settings",),
+    "remote outcomes": ("path",),
     "service arm": ("sales",),
     "service drill": ("copy",),
 }
@@ -52,7 +50,6 @@ FOLDERS = {  # a place of its own, in which a command writes files by name
     "evidence run": ("out",),
     "evidence page": ("out",),
     "demo": ("folder",),
-    "cache": ("to",),
     "job plan": ("folder",),
     "job run": ("folder",),
     "job seal": ("folder",),
@@ -64,13 +61,11 @@ WRITES = {
     "log checkpoint": ("out", "key"),
     "log copy": ("target",),
     "job seal": ("out",),
-    "remote decide": ("out",),
     "service backup": ("to",),
     "service token": ("out",),
 }
 MORE = {  # words that a command needs besides its paths
     "log checkpoint": ["--new-key", "example.com/decisions"],
-    "remote decide": ["orders", "--url", "http://127.0.0.1:9"],
 }
 # The same for commands that take their files from the settings: keys of [files] that are read and written.
 FILES_READ = {
@@ -82,6 +77,7 @@ FILES_READ = {
     "orders": ("decisions", "states", "log"),
     "explain": ("log",),
     "monitor": ("outcomes", "log"),
+    "remote decide": ("forecasts", "states"),
 }
 FILES_WRITTEN = {
     "forecast": ("forecasts", "archive", "problems"),
@@ -92,7 +88,9 @@ FILES_WRITTEN = {
     "orders": ("orders",),
     "explain": ("plan",),
     "monitor": ("watched",),
+    "remote decide": ("decisions",),
 }
+PLAIN = {"explain": ["--plan"], "remote decide": ["orders"]}  # words that such a command needs
 REFUSALS = ("would replace", "replaces", "there is a file", "itself", "belongs to", "symbolic link")
 TRIED_APART = {"job seal", "service backup", "service token"}  # they need a job or a service: see below
 
@@ -223,7 +221,7 @@ def test_no_file_of_the_settings_is_written_onto_what_is_read_or_onto_a_log(
             given = {**{key: str(path) for key, path in paths.items()}, output: way}
             changes = [word for key, path in given.items() for word in ("--set", f"files.{key}={path}")]
             with pytest.raises(SystemExit) as left:
-                main([command, *(["--plan"] if command == "explain" else []), *changes])
+                main([*command.split(), *PLAIN.get(command, []), *changes])
             line = capsys.readouterr().err.replace("\n", " ")
             assert left.value.code == 2, (command, output, way, line)
             assert any(x in line for x in REFUSALS), line

@@ -94,7 +94,7 @@ def test_remote_override_sees_what_stands(site: Any) -> None:
         agent.decide("orders", [item("by hand", order=97.0)])
     for action in ("95", "96"):  # the second one knows of the first
         done = CliRunner().invoke(
-            app, ["remote", "override", "by hand", action, "--why", "for a test", "--url", url],
+            app, ["remote", "--url", url, "override", "by hand", action, "--why", "for a test"],
             env={"UCSEARCH_TOKEN": tokens["operator"]},
         )  # fmt: skip
         assert done.exit_code == 0, done.output
@@ -107,7 +107,7 @@ def test_what_the_rules_refuse_is_recorded_by_force_and_marked(site: Any) -> Non
     url, tokens, _ = site
     with Client(url, tokens["agent"]) as agent:
         agent.decide("orders", [item("forced", order=97.0)])
-        words = ["remote", "override", "forced", "40", "--why", "for a test", "--url", url]
+        words = ["remote", "--url", url, "override", "forced", "40", "--why", "for a test"]
         refused = CliRunner().invoke(app, words, env={"UCSEARCH_TOKEN": tokens["operator"]})
         assert (refused.exit_code, "breaks the rules" in refused.output) == (2, True), refused.output
         assert agent.series("forced")["effective"] is None
@@ -135,28 +135,6 @@ def test_a_plan_is_armed_again_by_one_call(tmp_path: Path) -> None:
         assert admin.monitors("orders")["state"] == "armed"
 
 
-def test_remote_override_with_the_same_key_is_done_once(site: Any) -> None:
-    from ucsearch.cli import app
-
-    url, tokens, _ = site
-
-    def override(action: str, key: str) -> Any:
-        words = ["remote", "override", "again", action, "--why", "for a test", "--key", key, "--url", url]
-        return CliRunner().invoke(app, words, env={"UCSEARCH_TOKEN": tokens["operator"]})
-
-    with Client(url, tokens["agent"]) as agent:
-        agent.decide("orders", [item("again", order=97.0)])
-        for word in ("95a95", "95a95", "96b96", "95a96", "96b96"):
-            action, key, counts = word[:2], word[2], word[3:]
-            done = override(action, key)
-            assert done.exit_code == 0, done.output
-            assert f"{counts} is now in force" in done.output
-        assert len(agent.series("again")["overrides"]) == 2
-        done = override("96", "a")  # another command
-        assert (done.exit_code, "another body" in done.output) == (2, True)
-        assert len(agent.series("again")["overrides"]) == 2
-
-
 def test_a_file_means_the_same_to_the_service_and_to_decide(tmp_path: Path) -> None:
     """Gaps are refused by both; what both decide, they decide alike, by the settings' own names of columns."""
     from ucsearch.cli import app
@@ -181,7 +159,9 @@ def test_a_file_means_the_same_to_the_service_and_to_decide(tmp_path: Path) -> N
         f.write_text("\n".join([head, *lines]) + "\n")
 
     with embedded(open_service(tmp_path)) as url:
-        words = ["remote", "decide", "orders", "-f", str(f), "-s", str(s), "--url", url]
+        named = {"forecasts": f, "states": s, "decisions": tmp_path / "sent.csv"}
+        words = ["remote", "--url", url, "decide", "orders"]
+        words += [word for key, path in named.items() for word in ("--set", f"files.{key}={path}")]
         write(0)
         done = CliRunner().invoke(app, words, env={"UCSEARCH_TOKEN": tokens["agent"]})
         assert done.exit_code == 0, done.output

@@ -638,12 +638,19 @@ def remote(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return run
 
 
+def files(forecasts: Path, states: Path, decisions: Path | None = None) -> list[str]:
+    """Options that name the files of a request."""
+    out = decisions or states.with_name("out.csv")
+    named = {"forecasts": forecasts, "states": states, "decisions": out}
+    return [word for key, path in named.items() for word in ("--set", f"files.{key}={path}")]
+
+
 def test_remote_decide(remote: Any, tmp_path: Path) -> None:
     f, s, o = tmp_path / "f.csv", tmp_path / "s.csv", tmp_path / "o.csv"
     f.write_text("series,date,q0.1,q0.9\nA,21.05.2024,2,4\nA,20.05.2024,1,3\n")
     s.write_text("series,on_hand,note\nA,7,x\n")
     service = Service(echo)
-    text = remote(service, "decide", "orders", "-f", f, "-s", s, "-o", o, "--key", "today")
+    text = remote(service, "decide", "orders", *files(f, s, o), "--key", "today")
     assert "1 series: 1 RELEASED" in text
     assert service.keys == ["today"]
     item = service.bodies[0]["items"][0]
@@ -654,8 +661,8 @@ def test_remote_decide(remote: Any, tmp_path: Path) -> None:
     def hold(request: Any) -> Any:
         return httpx.Response(200, json={"items": [{**answered("A"), "outcome": "HOLD", "action": None}]})
 
-    assert "HOLD A: s" in remote(Service(hold), "decide", "orders", "-f", f, "-s", s, code=1)
-    assert "401" in remote(Service((401, problem(401, "unauthorized"))), "decide", "x", "-f", f, "-s", s, code=2)
+    assert "HOLD A: s" in remote(Service(hold), "decide", "orders", *files(f, s), code=1)
+    assert "401" in remote(Service((401, problem(401, "unauthorized"))), "decide", "x", *files(f, s), code=2)
 
 
 def test_remote_decide_sends_nothing_of_files_that_do_not_fit(remote: Any, tmp_path: Path) -> None:
@@ -663,14 +670,14 @@ def test_remote_decide_sends_nothing_of_files_that_do_not_fit(remote: Any, tmp_p
     f.write_text("series,date,mean,std\nA,2024-05-20,1,1\nA,2024-05-22,1,1\n")
     s.write_text("series,on_hand\nA,7\n")
     service = Service(echo)
-    assert "one day between them" in remote(service, "decide", "p", "-f", f, "-s", s, code=2)
+    assert "one day between them" in remote(service, "decide", "p", *files(f, s), code=2)
     f.write_text("series,step,mean,std\nA,1,1,1\n")
     for out, words in ((tmp_path / "none" / "o.csv", "no folder"), (tmp_path, "a folder")):
-        assert words in remote(service, "decide", "p", "-f", f, "-s", s, "-o", out, code=2)
+        assert words in remote(service, "decide", "p", *files(f, s, out), code=2)
     f.write_text("series,step,mean,std\nA,1,much,1\n")
-    assert "Series 'A'" in remote(service, "decide", "p", "-f", f, "-s", s, code=2)
+    assert "Series 'A'" in remote(service, "decide", "p", *files(f, s), code=2)
     f.write_text("series,step,mean,std\n")
-    assert f"{f}: saw no rows" in remote(service, "decide", "p", "-f", f, "-s", s, code=2)
+    assert f"{f}: saw no rows" in remote(service, "decide", "p", *files(f, s), code=2)
     assert not service.seen
 
 
@@ -678,7 +685,7 @@ def test_remote_decide_tells_what_needs_a_person(remote: Any, tmp_path: Path) ->
     f, s, o = tmp_path / "f.csv", tmp_path / "s.csv", tmp_path / "o.csv"
     f.write_text("series,step,mean,std\nA,1,1,1\nB,1,1,1\n")
     s.write_text("series,on_hand\nA,7\nB,7\nC,7\n")
-    text = remote(Service(echo), "decide", "p", "-f", f, "-s", s, "-o", o, code=1)
+    text = remote(Service(echo), "decide", "p", *files(f, s, o), code=1)
     assert "2 series: 2 RELEASED" in text
     assert "NOT DECIDED C: it has a state and no forecast" in text
     assert o.exists()
@@ -688,11 +695,11 @@ def test_remote_decide_tells_what_needs_a_person(remote: Any, tmp_path: Path) ->
         bad = {**answered("B", 1), "outcome": "FALLBACK", "reason": "invalid_trace", "sentence": "It was refused."}
         return httpx.Response(200, json={"items": [answered("A"), bad]})
 
-    text = remote(Service(refused), "decide", "p", "-f", f, "-s", s, code=1)
+    text = remote(Service(refused), "decide", "p", *files(f, s), code=1)
     assert "1 invalid_trace" in text
     assert "FALLBACK B: It was refused." in text
     wrong = problem(422, "invalid", where=["items[1].state.on_hand: a number is expected"])
-    assert "items[1] 'B'.state.on_hand" in remote(Service((422, wrong)), "decide", "p", "-f", f, "-s", s, code=2)
+    assert "items[1] 'B'.state.on_hand" in remote(Service((422, wrong)), "decide", "p", *files(f, s), code=2)
 
 
 def test_remote_decide_that_is_cut_off_says_how_it_goes_on(remote: Any, tmp_path: Path) -> None:
@@ -700,7 +707,7 @@ def test_remote_decide_that_is_cut_off_says_how_it_goes_on(remote: Any, tmp_path
     names = [f"A{i}" for i in range(1_001)]
     f.write_text("series,step,mean,std\n" + "".join(f"{name},1,1,1\n" for name in names))
     s.write_text("series,on_hand\n" + "".join(f"{name},7\n" for name in names))
-    asked = ("decide", "p", "-f", f, "-s", s, "-o", o, "--key", "today")
+    asked = ("decide", "p", *files(f, s, o), "--key", "today")
     service = Service(echo, (422, problem(422, "key_reused")))
     text = remote(service, *asked, code=2)
     assert "500 of 1001 series were answered; the same command with --key today goes on" in text

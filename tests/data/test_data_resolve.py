@@ -68,7 +68,7 @@ def test_missing_file_names_the_next_command(tmp_path: Path) -> None:
 
 
 def test_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"--data-dir: .*nowhere is not a folder"):
+    with pytest.raises(DataError, match=r"data_dir: .*nowhere is not a folder"):
         resolve(known(), data_dir=tmp_path / "nowhere")
     with pytest.raises(DataError, match=r"UCSEARCH_DATA: .*nowhere is not a folder"):
         resolve(known(), environ={"UCSEARCH_DATA": str(tmp_path / "nowhere")})

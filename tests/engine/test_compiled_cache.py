@@ -107,7 +107,6 @@ def test_no_place_at_all_means_no_cache(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(unwritable(tmp_path)))
     assert cache.cache_dir() is None
     assert not kernels.is_on_disk("0" * 64)
-    assert cache.clear_cache() == 0
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o707])
@@ -195,11 +194,9 @@ def code(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "functions").glob("kernel.*.nb*"))
 
 
-def test_clearing_removes_machine_code(folder: Path, tiny: Any) -> None:
+def test_machine_code_is_two_files_of_one_name(folder: Path, tiny: Any) -> None:
     assert tiny["load"]()(2.0) == 5.0
     assert [name.rpartition(".")[2] for name in code(folder)] == ["nbc", "nbi"]
-    assert cache.clear_cache() == 1
-    assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

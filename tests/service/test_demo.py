@@ -80,4 +80,4 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
 
     (tmp_path / "mine").write_text("")
     with pytest.raises(InputError, match="a new or empty folder"):
-        command(folder=tmp_path, port=0, seconds=1.0, once=True)
+        command(folder=tmp_path, port=0, once=True)

@@ -142,14 +142,13 @@ def test_the_command_line_takes_and_writes_several_numbers(tmp_path: Path, monke
 
     def run(role: str, *arguments: str) -> Any:
         monkeypatch.setenv("UCSEARCH_TOKEN", tokens[role])
-        result = CliRunner().invoke(app, ["remote", *arguments, "--url", url])
+        result = CliRunner().invoke(app, ["remote", "--url", url, *arguments])
         assert result.exit_code == 0, (result.output, result.exception)
         return result
 
     assert isinstance(remote._transport, httpx.BaseTransport | None)
     with embedded(open_service(tmp_path / "service")) as url:
-        files = ["--forecasts", "forecasts.csv", "--states", "states.csv", "--out", "out.csv"]
-        run("agent", "decide", "orders", *files)
+        run("agent", "decide", "orders", "--set", "files.decisions=out.csv")
         (row,) = csv.DictReader(Path("out.csv").read_text().splitlines())
         assert len(row["action"].split()) == 2
         assert (

@@ -236,7 +236,7 @@ def test_tables_of_the_manifest_are_shown(root: Path) -> None:
 
 def test_the_command_to_run_it_again(root: Path) -> None:
     text = page(root, "orders40").text
-    assert "ucsearch evidence run suite.toml --data-dir DATA --out OUT" in text
+    assert "UCSEARCH_DATA=DATA ucsearch evidence run suite.toml --out OUT" in text
     assert "ucsearch evidence verify OUT/orders40" in text
     assert "pip install 'ucsearch==0.1.0'" in text
 

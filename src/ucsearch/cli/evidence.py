@@ -34,9 +34,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of text."
 def run_suites(
     name: Annotated[list[str], typer.Argument(metavar="NAME...", help="Suites (`evidence list`), or TOML files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Evidence goes to OUT/<suite>.")] = Path("evidence"),
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Local copies of public data; else UCSEARCH_DATA, else the cache.")
-    ] = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; default: all cores.")] = None,
     family: Annotated[
         list[str] | None,
@@ -80,7 +77,7 @@ def run_suites(
                 bar.update(rows[label], completed=done, total=total)
 
             options: RunOptions = {
-                "data_dir": data_dir, "threads": threads, "progress": progress, "underpowered": underpowered,
+                "threads": threads, "progress": progress, "underpowered": underpowered,
                 "families": families, "say": bar.console.print,
             }  # fmt: skip
             if dry_run:
@@ -146,9 +143,6 @@ def verify(
         float | None,
         typer.Option("--rerun", metavar="SHARE", help="Also run this share of the series again, drawn by the rows."),
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="With --rerun: local copies of public data; else UCSEARCH_DATA.")
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Derive every figure of evidence again and compare.
@@ -163,7 +157,7 @@ def verify(
     """
     reports = _reports(folder, decisions=decisions, task=_task(task), ledger=ledger, kept=kept)
     if rerun is not None:
-        reports = [_run_again(report, rerun, data_dir) for report in reports]
+        reports = [_run_again(report, rerun) for report in reports]
     if as_json:
         import json
 
@@ -241,7 +235,7 @@ def _reports(folder: Path, *, decisions: int, task: Any, ledger: Path | None, ke
     return [verify_evidence(one, **options) for one in found]
 
 
-def _run_again(report: Report, share: float, data_dir: Path | None) -> Report:
+def _run_again(report: Report, share: float) -> Report:
     """The report with what a drawn share shows when it is run again; what is not valid is not run."""
     from dataclasses import replace
 
@@ -253,7 +247,7 @@ def _run_again(report: Report, share: float, data_dir: Path | None) -> Report:
         return report
     try:
         with told_or_shown() as progress:
-            problems, notes = rerun(report.evidence, share, data_dir=data_dir, progress=progress)
+            problems, notes = rerun(report.evidence, share, progress=progress)
     except UCSearchError as error:
         return replace(report, code=MALFORMED, malformed=f"cannot be run again: {error}")
     return replace(report, code=FALSE if problems else 0, problems=tuple(problems), notes=(*report.notes, *notes))

@@ -38,7 +38,9 @@ def plan(
     now: Annotated[str | None, typer.Option("--now", metavar="TIME", help="The time to decide for, ISO 8601.")] = None,
     settings: SettingsOption = None,
 ) -> None:
-    """Cut the forecasts into parts, from the footers of their files.
+    """Cut the forecasts into parts.
+
+    Only the footers of their files are read.
 
     Exit codes: 0 planned, 2 unusable settings or files, or DIR holds another job.
     """
@@ -69,9 +71,10 @@ def run(
         int | None, typer.Option("--part", min=0, help="Its number; of all parts that are not done when not given.")
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Processes, for all parts.")] = 1,
-    again: Annotated[bool, typer.Option("--again", help="Also when it is done.")] = False,
 ) -> None:
-    """Decide a part, or all that are not done, and write their files. A part may run twice, also at once.
+    """Decide a part, or all that are not done.
+
+    A part may run twice, also at once.
 
     Exit codes: 0 written, or it was there; 2 unusable job, files or worker.
     """
@@ -83,7 +86,7 @@ def run(
 
     with reported():
         if part is not None:
-            typer.echo(str(run_part(folder, part, again=again)))
+            typer.echo(str(run_part(folder, part)))
             return
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             done = run_parts(folder, pool)

@@ -182,30 +182,22 @@ def verify(
 def cache(
     settings: SettingsOption = None,
     changes: ChangesOption = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FOLDER", help="Into this folder, to be shipped to workers.")
-    ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Instead: delete all compiled kernels.")] = False,
 ) -> None:
     """Compile the kernels of a settings file ahead.
 
-    For its task, and for every kind of series in files.states where there is such a file. Workers use a shipped folder
-    by UCSEARCH_CACHE_DIR; copy it with its times (cp -p, rsync -a). Deleted kernels are compiled again when needed.
+    For its task, and for every kind of series in files.states where there is such a file. UCSEARCH_CACHE_DIR names the
+    folder; workers use a copy of it by the same variable. Copy it with its times (cp -p, rsync -a). It may be deleted:
+    what is missing is compiled again.
 
     Exit codes: 0 compiled, or they were there; 2 unusable settings, states or folder.
     """
     from ucsearch.cli.terminal import reported
-
-    if clear:
-        from ucsearch.engine.cache import clear_cache
-
-        count = clear_cache()
-        typer.echo(f"{count} kernel{'' if count == 1 else 's'} deleted")
-        return
+    from ucsearch.engine.cache import cache_dir
     from ucsearch.scale.job import warm_kernels
 
     with reported():
         found = settings_of(settings, changes)
         states = found.path("states")
-        for name in warm_kernels(found, states if states is not None and states.exists() else None, to):
+        for name in warm_kernels(found, states if states is not None and states.exists() else None):
             typer.echo(f"ready: {name}")
+    typer.echo(f"kernels in {cache_dir() or 'no folder: none can be written'}")

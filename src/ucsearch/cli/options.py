@@ -19,8 +19,10 @@ __all__ = [
     "SettingsOption",
     "TaskOption",
     "checked_files",
+    "input_file",
     "load_task",
     "log_of",
+    "named_file",
     "own_task",
     "page_path",
     "settings_of",
@@ -75,6 +77,24 @@ def checked_files(
     refuse_overwriting({**outputs, **dict(others)}, inputs, logs={"files.log": log})
     for path in filter(None, outputs.values()):
         check_writable(path)
+
+
+def named_file(settings: Settings, key: str) -> Path:
+    """The file of a key of [files] that cannot be left out."""
+    path = settings.path(key)
+    if path is None:
+        raise InputError(f"files.{key}", "nothing", "a file")
+    return path
+
+
+def input_file(settings: Settings, key: str) -> Path:
+    """The same of a file that is read, which must be there."""
+    path = named_file(settings, key)
+    if not path.exists():
+        raise InputError(
+            f"files.{key}", f"no file {path}", "one that is there", hint=f"--set files.{key}=FILE names it."
+        )
+    return path
 
 
 def page_path(settings: Settings, name: str) -> Path | None:

@@ -14,7 +14,9 @@ from ucsearch.cli.options import (
     ChangesOption,
     SettingsOption,
     checked_files,
+    input_file,
     log_of,
+    named_file,
     page_path,
     settings_of,
 )
@@ -81,8 +83,8 @@ def forecast(
         found = settings_of(settings, changes, plans=False)
         checked_files(found, ["sales"], ["forecasts", "archive", "problems"])
         report = run_forecast(
-            found, _input(found, "sales"), _named(found, "forecasts"), archive=found.path("archive"), issued=now or "",
-            any_sign=found.task is None, progress=progress,
+            found, input_file(found, "sales"), named_file(found, "forecasts"), archive=found.path("archive"),
+            issued=now or "", any_sign=found.task is None, progress=progress,
         )  # fmt: skip
     print_problems(report.problems, path=found.path("problems"))
     counts = ", ".join(f"{count} by {name}" for name, count in report.models.items())
@@ -112,7 +114,7 @@ def calibrate(settings: SettingsOption = None, changes: ChangesOption = None) ->
         checked_files(found, ["sales"], ["problems"], others=_pages(page))
         with progress_bar("walking forward") as progress:
             result = run_calibrate(
-                found, _input(found, "sales"), origins=found.backtest.origins, any_sign=found.task is None,
+                found, input_file(found, "sales"), origins=found.backtest.origins, any_sign=found.task is None,
                 progress=progress,
             )  # fmt: skip
         print_problems(result.problems, path=found.path("problems"))
@@ -141,7 +143,7 @@ def backtest(settings: SettingsOption = None, changes: ChangesOption = None) -> 
         checked_files(found, ["sales", "states"], ["results", "problems"], others=_pages(page))
         with progress_bar("replaying") as progress:
             result = run_backtest(
-                found, _input(found, "sales"), states=_if_there(found, "states"), progress=progress,
+                found, input_file(found, "sales"), states=_if_there(found, "states"), progress=progress,
                 keep=Path(".") if out is None else out.parent, tell=lambda line: typer.echo(line, err=True),
             )  # fmt: skip
         print_problems(result.problems, path=found.path("problems"))
@@ -177,15 +179,15 @@ def tune(settings: SettingsOption = None, changes: ChangesOption = None) -> None
 
     with reported():
         found = settings_of(settings, changes)
-        out = _named(found, "tuned")
+        out = named_file(found, "tuned")
         evidence = [out.with_suffix(ending) for ending in _EVIDENCE]
         others = [("files.tuned", out), *((f"the evidence, {path.name}", path) for path in evidence)]
         checked_files(found, ["sales", "states"], ["problems"], others=others)
         check_place(out)
         with progress_bar("tuning") as progress:
             result = run_tune(
-                found, _input(found, "sales"), states=_if_there(found, "states"), progress=progress, keep=out.parent,
-                tell=lambda line: typer.echo(line, err=True),
+                found, input_file(found, "sales"), states=_if_there(found, "states"), progress=progress,
+                keep=out.parent, tell=lambda line: typer.echo(line, err=True),
             )  # fmt: skip
         print_problems(result.report.problems, path=found.path("problems"))
         contents = (result.text.encode(), result.evidence(), f"{result.table()}\n".encode())
@@ -233,7 +235,7 @@ def decide(
             moment = datetime.now(UTC)
         try:
             report = run_decide(
-                found, _input(found, "forecasts"), _input(found, "states"), _named(found, "decisions"), log,
+                found, input_file(found, "forecasts"), input_file(found, "states"), named_file(found, "decisions"), log,
                 archive=archive, keep=archive, sales=sales, html=page, strict=strict, fresh=fresh, now=moment,
                 clock=lambda: datetime.now(UTC), progress=progress,
                 tell=lambda line: typer.echo(line, err=True),
@@ -265,28 +267,6 @@ def decide(
         print_fallbacks(report.fallback_share, reasons, found)
     if report.needs_a_person or report.falls_back_too_often:
         raise typer.Exit(NEEDS_A_PERSON)
-
-
-def _named(settings: Settings, key: str) -> Path:
-    """The file of a key of [files] that cannot be left out."""
-    from ucsearch.errors import InputError
-
-    path = settings.path(key)
-    if path is None:
-        raise InputError(f"files.{key}", "nothing", "a file")
-    return path
-
-
-def _input(settings: Settings, key: str) -> Path:
-    """The same of a file that is read, which must be there."""
-    from ucsearch.errors import InputError
-
-    path = _named(settings, key)
-    if not path.exists():
-        raise InputError(
-            f"files.{key}", f"no file {path}", "one that is there", hint=f"--set files.{key}=FILE names it."
-        )
-    return path
 
 
 def _if_there(settings: Settings, key: str) -> Path | None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ucsearch.cli.options import ChangesOption, SettingsOption, checked_files, input_file, named_file, settings_of
 from ucsearch.cli.terminal import NEEDS_A_PERSON, SHOWN, STOPPED, progress_bar, reported
 
 if TYPE_CHECKING:
     from ucsearch.client import Answer, Client, Outcome
-    from ucsearch.client.exchanges import Action
 
 __all__ = ["remote_app"]
 
@@ -24,47 +24,53 @@ remote_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Use a running decision service: decide, override, report."
 )
 
-UrlOption = Annotated[
-    str, typer.Option("--url", envvar="UCSEARCH_URL", help="Address of the service, or UCSEARCH_URL.")
-]
-TokenOption = Annotated[
-    Path | None,
-    typer.Option("--token-file", help="File with the token; without it UCSEARCH_TOKEN is used."),
-]  # never an option of its own: others can read a command line
-KeyOption = Annotated[
-    str | None, typer.Option("--key", help="Idempotency key; the same command with the same key is done once.")
-]
 LOCAL = "http://127.0.0.1:8411"
 _LATER = (408, 429, 502, 503, 504)  # may be answered otherwise a little later
 _REFUSED = "invalid_trace"  # of `uc.Reason`: the forecast could not be used
 
 
+@remote_app.callback()
+def _service(
+    context: typer.Context,
+    url: Annotated[
+        str, typer.Option("--url", envvar="UCSEARCH_URL", help="Address of the service, or UCSEARCH_URL.")
+    ] = LOCAL,
+    # The token is never an option of its own: others can read a command line.
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="File with the token; without it UCSEARCH_TOKEN is used.")
+    ] = None,
+) -> None:
+    context.obj = (url, token_file)
+
+
 @remote_app.command()
 def decide(
+    context: typer.Context,
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="Name of the plan.")],
-    forecasts: Annotated[Path, typer.Option("--forecasts", "-f", help="Forecasts, .csv or .parquet.")],
-    states: Annotated[Path, typer.Option("--states", "-s", help="State of every series, .csv or .parquet.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="One row per series, .csv or .parquet.")] = None,
-    url: UrlOption = LOCAL,
-    token_file: TokenOption = None,
-    key: KeyOption = None,
+    settings: SettingsOption = None,
+    changes: ChangesOption = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Idempotency key; the same command with the same key is done once.")
+    ] = None,
 ) -> None:
-    """Send forecasts and states of files; every decision is on the service's disk before it is shown.
+    """Send forecasts and states to be decided by a plan.
 
-    Many series are sent as several requests. Cut off, it goes on where it stopped: start it again with the same --key.
+    Reads files.forecasts and files.states, writes files.decisions. Every decision is on the service's disk before it is
+    shown. Many series are sent as several requests. Cut off, the same command with the same --key goes on.
 
     Exit codes: 0 all decided; 1 done, but some series are on HOLD, have no forecast, or one that was refused; 2
     refused, unreachable or unusable files; 130 stopped.
     """
     from ucsearch.client import ServiceProblem, ServiceUnreachable, exchanges, items_of
     from ucsearch.client.frames import series_of
-    from ucsearch.planner.files.table import check_writable, refuse_overwriting
+    from ucsearch.planner.files.table import refuse_overwriting
 
     with reported():
-        refuse_overwriting({"--out": out}, {"--forecasts": forecasts, "--states": states, "--token-file": token_file})
-    with _connected(url, token_file) as client, progress_bar("deciding") as progress:
-        if out is not None:
-            check_writable(out)  # before anything is recorded that nobody would get to see
+        job = settings_of(settings, changes, plans=False)
+        checked_files(job, ["forecasts", "states"], ["decisions"])  # before anything is recorded
+        forecasts, states, out = input_file(job, "forecasts"), input_file(job, "states"), named_file(job, "decisions")
+        refuse_overwriting({"files.decisions": out}, {"--token-file": context.obj[1]})
+    with _connected(context) as client, progress_bar("deciding") as progress:
         said = exchanges.files_of(client.schema(plan))
         given, places = _frame(forecasts, said), _frame(states, said)
         items = items_of(given, places, **said)
@@ -86,9 +92,8 @@ def decide(
                 raise typer.Exit(STOPPED) from error
             raise
         needs_a_person = _told(answers, left_out)
-        if out is not None:
-            _write(out, answers)
-            typer.echo(f"decisions in {out}")
+        _write(out, answers)
+        typer.echo(f"decisions in {out}")
     if needs_a_person:
         raise typer.Exit(NEEDS_A_PERSON)
 
@@ -111,6 +116,7 @@ def _told(answers: Sequence[Answer], left_out: Sequence[str]) -> bool:
 
 @remote_app.command(context_settings={"ignore_unknown_options": True})  # an action may be -5
 def override(
+    context: typer.Context,
     series: Annotated[str, typer.Argument(metavar="SERIES", help="The series whose newest decision is replaced.")],
     action: Annotated[
         str | None, typer.Argument(metavar="ACTION", help="A number, or an action's label; not with --withdraw.")
@@ -123,22 +129,21 @@ def override(
     force: Annotated[
         bool, typer.Option("--force", help="Record it although the rules refuse it; it is marked as forced.")
     ] = False,
-    url: UrlOption = LOCAL,
-    token_file: TokenOption = None,
-    key: KeyOption = None,
 ) -> None:
-    """Replace what the newest decision of a series sends. Who did it is the token's name.
+    """Replace what the newest decision of a series sends.
+
+    Who did it is the token's name.
 
     Exit codes: 0 recorded, 2 refused (the rules, or somebody was faster), unreachable or wrong usage.
     """
     from ucsearch.errors import InputError
 
-    with _connected(url, token_file) as client:
+    with _connected(context) as client:
         if (action is None) != withdraw:
             raise InputError("ACTION", repr(action), "an action, or --withdraw without one")
         seen = client.series(series, plan)
         taken = None if action is None else _action(action, seen["newest"].get("action"))
-        _override(client, seen, taken, why, force, key)
+        client.override(seen["newest"]["id"], taken, why, expects=seen.get("expects"), force=force)
         found = client.series(series, plan)
         if found["effective"] is None:
             typer.echo(f"{series}: nothing is in force now; a person has to decide")
@@ -148,31 +153,29 @@ def override(
 
 @remote_app.command()
 def outcomes(
+    context: typer.Context,
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="decision, step, value (observed_at, taken), .csv or .parquet.")
     ],
     observed_at: Annotated[
         str | None, typer.Option("--observed-at", metavar="TIME", help="ISO 8601, where the file has no such column.")
     ] = None,
-    url: UrlOption = LOCAL,
-    token_file: TokenOption = None,
-    key: KeyOption = None,
 ) -> None:
-    """Report what came. The first report of a decision's step counts for the monitor; later ones are kept beside it.
+    """Report what came.
+
+    The first report of a decision's step counts for the monitor; later ones are kept beside it.
 
     Exit codes: 0 reported, 2 refused, unreachable or unusable file.
     """
     from ucsearch.client.frames import frame_rows
 
-    with _connected(url, token_file) as client:
+    with _connected(context) as client:
         rows = frame_rows(_frame(path), "outcomes")
         items = [_outcome(f"{path}, row {i + 1}", row, observed_at) for i, row in enumerate(rows)]
         if not items:
             typer.echo(f"{path} has no rows: nothing to report")
             return
-        key = client.new_key() if key is None else key
-        typer.echo(f"key {key}", err=True)
-        receipts = client.outcomes(items, key=key)
+        receipts = client.outcomes(items)
         known = sum(not r.new for r in receipts)
         typer.echo(f"{len(items)} outcomes reported" + (" (all known already)" if known == len(receipts) else ""))
 
@@ -195,31 +198,6 @@ def _outcome(where: str, row: Mapping[str, Any], observed_at: str | None) -> Out
     if step is not None and (step != int(step) or step < 1):
         raise InputError(f"{where}, column step", f"{step:g}", "a whole number from 1 on")
     return Outcome(str(row["decision"]), row["value"], str(seen), 1 if step is None else int(step), taken)
-
-
-def _override(
-    client: Client, seen: Mapping[str, Any], action: Action, why: str, force: bool, key: str | None
-) -> None:  # fmt: skip
-    """Of the newest decision. The same command with the same key again would expect its own override, which is another
-    body: what it can have expected the first time is tried. Under a used key nothing new is recorded."""
-    from ucsearch.client import ServiceProblem
-
-    decision, expects = seen["newest"]["id"], seen.get("expects")
-    try:
-        client.override(decision, action, why, expects=expects, force=force, key=key)
-        return
-    except ServiceProblem as error:
-        if key is None or error.code != "key_reused":
-            raise
-        problem = error
-    for earlier in [decision, *(o["id"] for o in seen.get("overrides", ()))]:
-        try:
-            client.override(decision, action, why, expects=earlier, force=force, key=key)
-            return
-        except ServiceProblem as error:
-            if error.code != "key_reused":
-                raise
-    raise problem
 
 
 def _action(text: str, decided: Any) -> float | str | list[float]:
@@ -248,12 +226,13 @@ def _cell(action: Any) -> Any:
 
 
 @contextmanager
-def _connected(url: str, token_file: Path | None) -> Iterator[Client]:
+def _connected(context: typer.Context) -> Iterator[Client]:
     import os
 
     from ucsearch.client import Client
     from ucsearch.errors import InputError
 
+    url, token_file = cast(tuple[str, Path | None], context.obj)
     with reported():
         token = os.environ.get("UCSEARCH_TOKEN", "")
         if token_file is not None:

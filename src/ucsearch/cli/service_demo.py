@@ -12,12 +12,9 @@ __all__ = ["demo"]
 
 def demo(
     folder: Annotated[
-        Path | None, typer.Option("--folder", help="Keep everything there; without it all is thrown away at the end.")
+        Path | None, typer.Argument(metavar="DIR", help="Keep everything there; else all is thrown away at the end.")
     ] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="On 127.0.0.1; 0 takes any.")] = 8411,
-    seconds: Annotated[
-        float | None, typer.Option("--for", metavar="SECONDS", min=0.0, help="Stop by itself after so long.")
-    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when the first periods were decided.")] = False,
 ) -> None:
     """Start a demonstration on this machine.
@@ -35,15 +32,15 @@ def demo(
     from ucsearch.service.demo import run_demo
 
     if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError("--folder", str(folder), "a new or empty folder")
+        raise InputError("DIR", str(folder), "a new or empty folder")
     # A server has handlers of its own while it runs; before, a SIGTERM would leave the folder behind.
     signal.signal(signal.SIGTERM, _stop)
     try:
         if folder is not None:
-            sent = run_demo(folder, port=port, seconds=seconds, once=once, say=_say)
+            sent = run_demo(folder, port=port, once=once, say=_say)
         else:
             with tempfile.TemporaryDirectory(prefix="ucsearch-service-") as temporary:
-                sent = run_demo(Path(temporary), port=port, seconds=seconds, once=once, say=_say)
+                sent = run_demo(Path(temporary), port=port, once=once, say=_say)
     except KeyboardInterrupt:
         _say("Stopped before it was ready.")
         return

@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import shutil
 import stat
 import sys
 import tempfile
@@ -30,7 +29,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ucsearch.engine.compiled.numba_tricks import Files
 
-__all__ = ["FOLDER", "cache_dir", "clear_cache", "compiled", "file_lock", "is_trusted"]
+__all__ = ["FOLDER", "cache_dir", "compiled", "file_lock", "is_trusted"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -115,18 +114,6 @@ def file_lock(folder: Path | None, name: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def clear_cache() -> int:
-    """Delete all machine code; returns how many functions and kernels there were."""
-    folder = cache_dir()
-    if folder is None:
-        return 0
-    count = len(list((folder / FOLDER).glob("*.nbi")))
-    for path in folder.glob(".lock-*"):
-        path.unlink(missing_ok=True)
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)
-    return count
 
 
 # ---- functions of ours

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.certificate.api import warm
-from ucsearch.errors import DataError, InputError
+from ucsearch.errors import InputError
 from ucsearch.planner.decide.dates import Age
 from ucsearch.planner.decide.segments import shared_of, why_no_rows
 from ucsearch.planner.decide.states import Kinds, StateFile, state_columns
@@ -91,16 +90,9 @@ def _settings(toml: bytes, digest: str) -> Settings:
     return replace(found, run=replace(found.run, engine=found.run.simulator, threads=1))
 
 
-def warm_kernels(settings: Settings, states: str | Path | None = None, to: str | Path | None = None) -> tuple[str, ...]:
+def warm_kernels(settings: Settings, states: str | Path | None = None) -> tuple[str, ...]:
     """Compile what `decide` with these settings needs: for every kind of series in `states`, or for the settings' own
-    task. With `to`, into that folder; returns the names of what is ready there."""
-    if to is not None:
-        folder = Path(to).expanduser()
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
-        os.environ["UCSEARCH_CACHE_DIR"] = str(folder.absolute())
+    task. Returns the names of what is ready."""
     if states is not None:
         cases = StateFile(open_table(states, settings.columns.decimal), settings).cases.values()
         found = {case.kind.number: (case.kind.task, case.state) for case in cases}

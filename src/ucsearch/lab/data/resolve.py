@@ -69,7 +69,7 @@ def _places(
 ) -> list[tuple[str, Path]]:
     env = os.environ if environ is None else environ
     if data_dir is not None:
-        return [("data-dir", _existing_folder(Path(data_dir), "--data-dir"))]
+        return [("data-dir", _existing_folder(Path(data_dir), "data_dir"))]
     places = []
     if env.get(DATA_ENV):
         places.append((DATA_ENV, _existing_folder(Path(env[DATA_ENV]), DATA_ENV)))
@@ -238,4 +238,4 @@ def _what_to_do(file: DataFile) -> str:
 
 def _by_hand(file: DataFile) -> str:
     where = " or ".join(copy.paths[0] for copy in file.copies)
-    return f"put it at {where} in a folder given by --data-dir or {DATA_ENV} (origin: {file.origin})"
+    return f"put it at {where} in the folder that {DATA_ENV} names (origin: {file.origin})"

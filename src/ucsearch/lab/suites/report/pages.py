@@ -156,10 +156,10 @@ def _why_no_deltas(shown: Sequence[Mapping[str, Any]]) -> str:
 
 def _commands(p: Mapping[str, Any]) -> list[str]:
     suite = p["suite"] if p["suite"] in suite_names() else "suite.toml"
-    data = " --data-dir DATA" if p["data"] else ""
+    data = "UCSEARCH_DATA=DATA " if p["data"] else ""
     return [
         f"pip install 'ucsearch=={p['versions']['ucsearch']}'",
-        f"ucsearch evidence run {suite}{data} --out OUT",
+        f"{data}ucsearch evidence run {suite} --out OUT",
         f"ucsearch evidence verify OUT/{p['suite']}",
         f"ucsearch evidence page OUT/{p['suite']}",
     ]
