@@ -431,6 +431,7 @@ def test_machine_code_is_kept_and_damaged_files_are_made_again(tmp_path):
     for file in kept:
         file.write_bytes(b"damaged")
     assert run(tmp_path) == ["valid", "True"]
+    assert run(tmp_path) == ["valid", "False"]
     (tmp_path / "verify").chmod(0o777)  # whoever else may write there could have put code there
     assert run(tmp_path) == ["valid", "True"]
 
