@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.kit.suites import shared_run
-from ucsearch import options
+from ucsearch import policies
 from ucsearch.certificate.api import certify_panel
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import InputError
@@ -184,7 +184,7 @@ def test_replayed_plans_earn_what_the_engine_says_and_brute_force_finds_the_same
     known = np.isfinite(values)
     assert values[known] == pytest.approx(exact.outputs.table[:, :, 3][known])
     beam = certify_panel(task, states, trace, CertifiedBeam(depth=3, width=3, top_k=3, risk=risk, spread="std"),
-                         proof=Proof(kind="oracle"), run=options.Run(engine="python"))  # fmt: skip
+                         proof=Proof(kind="oracle"), run=policies.Run(engine="python"))  # fmt: skip
     for n in range(4):
         for a in np.flatnonzero(~np.isnan(beam.evidence.lower[n])).tolist():
             i = np.flatnonzero((at == n) & (plans == beam.paths[n, a]).all(axis=1))[0]
