@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from ucsearch.service.bodies import parse, read_body
+from tests.service.kit import make_folder, open_service
+from ucsearch.service.bodies import read_body
 from ucsearch.service.config import Limits
 from ucsearch.service.errors import Problem
 from ucsearch.service.schemas import DecideBody, OutcomesBody
@@ -110,10 +111,14 @@ def test_no_body_costs_more_than_a_few_good_ones(name: str, measured: dict[str, 
     assert measured[name] <= TIMES
 
 
-def test_large_bodies_are_parsed_beside_the_event_loop() -> None:
+def test_large_bodies_are_parsed_beside_the_event_loop_by_one_thread(tmp_path: Path) -> None:
     async def go() -> None:
         loop = threading.current_thread()
-        assert await parse(100, threading.current_thread) is loop
-        assert await parse(MOST, threading.current_thread) is not loop
+        assert await service.parse(100, threading.current_thread) is loop
+        parsers = await asyncio.gather(*(service.parse(MOST, threading.current_thread) for _ in range(4)))
+        assert len(set(parsers)) == 1
+        assert parsers[0] is not loop
 
+    make_folder(tmp_path)
+    service = open_service(tmp_path)
     asyncio.run(go())

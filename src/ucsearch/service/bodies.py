@@ -42,7 +42,6 @@ __all__ = [
     "as_json",
     "check_query",
     "keyed_body",
-    "parse",
     "read_body",
     "read_bytes",
     "receive_body",
@@ -58,10 +57,8 @@ _MOST_PLACES = 1_000  # errors that are shown one by one; more are only counted
 LIST, VALUES, MEMBERS = 4, 450_000, 20_000
 _FEW_VALUES = 140_000
 _OBJECTS_OF_ITEM, _OBJECTS = 4, 64
-_SMALL = 32 << 10  # bytes that are parsed where they are: another thread would take longer to begin
 PEOPLE_BYTES = 64 << 10  # of a request that a person's action makes
 T = TypeVar("T", bound=BaseModel)
-R = TypeVar("R")
 Text = Annotated[str | None, Query(max_length=1_000)]
 Limit = Annotated[int, Query(ge=1, le=500)]
 IdempotencyKey = Annotated[
@@ -171,12 +168,6 @@ async def read_bytes(request: Request, most: int, seconds: float) -> bytes:
     return b"".join(parts)
 
 
-async def parse(size: int, read: Callable[[], R]) -> R:
-    """Run a function that parses or checks a body of this size; large ones off the event loop, so that others are
-    answered."""
-    return read() if size <= _SMALL else await asyncio.to_thread(read)
-
-
 def check_cost(raw: bytes, kind: type[BaseModel], items: int) -> None:
     """Refuse a body that would take long to parse, by counting its marks; `items` are those that it may have."""
     most = VALUES if kind is DecideBody else _FEW_VALUES
@@ -232,8 +223,9 @@ def _place(loc: Sequence[int | str]) -> str:
 
 @dataclass(frozen=True)
 class Keyed(Generic[T]):
-    """A body, and the request that its idempotency key names."""
+    """A body, whose it is, and the request that its idempotency key names."""
 
+    principal: Principal
     request: RecordedRequest
     body: T
     size: int  # bytes
@@ -246,15 +238,16 @@ def keyed_body(
     would be refused they are not parsed."""
 
     async def read(
-        request: Request, service: ServiceDep, key: IdempotencyKey, by: Principal = Depends(principal)
+        request: Request, key: IdempotencyKey, by: Principal = Depends(principal)
     ) -> AsyncIterator[Keyed[T]]:
+        service = service_of(request)
         limits = service.config.limits
         async with receive_body(request, limits.body_bytes if many else PEOPLE_BYTES, by) as raw:
             named = request_of(by, request.url.path, key, raw)
             if many:
                 service.admit(named)
-            body = await parse(len(raw), lambda: read_body(kind, raw, limits.items))
-            yield Keyed(named, body, len(raw))
+            body = await service.parse(len(raw), lambda: read_body(kind, raw, limits.items))
+            yield Keyed(by, named, body, len(raw))
 
     return read
 

@@ -18,9 +18,6 @@ from ucsearch.records.canonical import canonical
 from ucsearch.records.log import AuditReader
 from ucsearch.service import monitoring, queries
 from ucsearch.service.auth import (
-    Admin,
-    Agent,
-    Operator,
     Viewer,
     as_admin,
     as_agent,
@@ -37,7 +34,6 @@ from ucsearch.service.bodies import (
     as_json,
     check_query,
     keyed_body,
-    parse,
     rows_of,
 )
 from ucsearch.service.openapi import body_of, decide_schema, describe, problems
@@ -85,13 +81,14 @@ Deciding = Annotated[Keyed[DecideBody], Depends(keyed_body(DecideBody, as_agent,
     "/plans/{plan}/decisions", summary="Decide series; every answer is on disk before it is given",
     response_model=Answers, openapi_extra=body_of(DecideBody), responses=problems(404, 408, 409, 413, 415),
 )  # fmt: skip
-async def decide(plan: str, service: ServiceDep, principal: Agent, asked: Deciding) -> Response:
+async def decide(plan: str, service: ServiceDep, keyed: Deciding) -> Response:
+    principal = keyed.principal
     check_plan(principal, plan)
-    named, limits, body = service.plan(plan), service.config.limits, asked.body
+    named, limits, body = service.plan(plan), service.config.limits, keyed.body
     for item in body.items if principal.scope.series else ():
         check_series(principal, plan, item.series)
-    rows = await parse(asked.size, lambda: rows_of(body, limits, named.settings))
-    return as_json(await service.decide(named, rows, asked.request))
+    rows = await service.parse(keyed.size, lambda: rows_of(body, limits, named.settings))
+    return as_json(await service.decide(named, rows, keyed.request))
 
 
 @decision_router.get("/decisions", summary="Decisions, newest first")
@@ -163,10 +160,10 @@ _WRITES = problems(404, 408, 409, 413, 415)
     responses=_WRITES, openapi_extra=body_of(OverrideBody),
 )  # fmt: skip
 async def override(
-    id: str, service: ServiceDep, principal: Operator,
-    asked: Annotated[Keyed[OverrideBody], Depends(keyed_body(OverrideBody, as_operator))],
+    id: str, service: ServiceDep,
+    keyed: Annotated[Keyed[OverrideBody], Depends(keyed_body(OverrideBody, as_operator))],
 ) -> Response:  # fmt: skip
-    return _answer(await actions.override(service, principal, asked.request, id, asked.body))
+    return _answer(await actions.override(service, keyed.principal, keyed.request, id, keyed.body))
 
 
 @action_router.post(
@@ -174,11 +171,11 @@ async def override(
     response_model=Allocated, responses=_WRITES, openapi_extra=body_of(AllocateBody),
 )  # fmt: skip
 async def allocate(
-    plan: str, service: ServiceDep, principal: Agent,
-    asked: Annotated[Keyed[AllocateBody], Depends(keyed_body(AllocateBody, as_agent, many=True))],
+    plan: str, service: ServiceDep,
+    keyed: Annotated[Keyed[AllocateBody], Depends(keyed_body(AllocateBody, as_agent, many=True))],
 ) -> Response:  # fmt: skip
-    check_plan(principal, plan)
-    return _answer(await allocations.allocate(service, principal, asked.request, plan, asked.body))
+    check_plan(keyed.principal, plan)
+    return _answer(await allocations.allocate(service, keyed.principal, keyed.request, plan, keyed.body))
 
 
 @action_router.get("/allocations/{id}", summary="Who got how much of a shared limit", responses=problems(404))
@@ -194,10 +191,10 @@ async def allocation(id: str, service: ServiceDep, principal: Viewer) -> Allocat
     openapi_extra=body_of(OutcomesBody),
 )  # fmt: skip
 async def report(
-    service: ServiceDep, principal: Agent,
-    asked: Annotated[Keyed[OutcomesBody], Depends(keyed_body(OutcomesBody, as_agent, many=True))],
+    service: ServiceDep,
+    keyed: Annotated[Keyed[OutcomesBody], Depends(keyed_body(OutcomesBody, as_agent, many=True))],
 ) -> Response:  # fmt: skip
-    return _answer(await outcomes.report(service, principal, asked.request, asked.body))
+    return _answer(await outcomes.report(service, keyed.principal, keyed.request, keyed.body))
 
 
 @action_router.post(
@@ -205,10 +202,10 @@ async def report(
     openapi_extra=body_of(PauseBody),
 )  # fmt: skip
 async def pause(
-    plan: str, service: ServiceDep, principal: Operator,
-    asked: Annotated[Keyed[PauseBody], Depends(keyed_body(PauseBody, as_operator))],
+    plan: str, service: ServiceDep,
+    keyed: Annotated[Keyed[PauseBody], Depends(keyed_body(PauseBody, as_operator))],
 ) -> Response:  # fmt: skip
-    return _answer(await actions.pause(service, principal, asked.request, plan, asked.body))
+    return _answer(await actions.pause(service, keyed.principal, keyed.request, plan, keyed.body))
 
 
 @action_router.post(
@@ -216,10 +213,10 @@ async def pause(
     openapi_extra=body_of(ResumeBody),
 )  # fmt: skip
 async def resume(
-    plan: str, service: ServiceDep, principal: Operator,
-    asked: Annotated[Keyed[ResumeBody], Depends(keyed_body(ResumeBody, as_operator))],
+    plan: str, service: ServiceDep,
+    keyed: Annotated[Keyed[ResumeBody], Depends(keyed_body(ResumeBody, as_operator))],
 ) -> Response:  # fmt: skip
-    return _answer(await actions.resume(service, principal, asked.request, plan, asked.body))
+    return _answer(await actions.resume(service, keyed.principal, keyed.request, plan, keyed.body))
 
 
 @action_router.post(
@@ -227,10 +224,10 @@ async def resume(
     responses=_WRITES, openapi_extra=body_of(RearmBody),
 )  # fmt: skip
 async def rearm(
-    plan: str, service: ServiceDep, principal: Admin,
-    asked: Annotated[Keyed[RearmBody], Depends(keyed_body(RearmBody, as_admin))],
+    plan: str, service: ServiceDep,
+    keyed: Annotated[Keyed[RearmBody], Depends(keyed_body(RearmBody, as_admin))],
 ) -> Response:  # fmt: skip
-    return _answer(await actions.rearm(service, principal, asked.request, plan, asked.body))
+    return _answer(await actions.rearm(service, keyed.principal, keyed.request, plan, keyed.body))
 
 
 @action_router.get("/monitors", summary="All monitors")

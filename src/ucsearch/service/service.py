@@ -45,6 +45,7 @@ _READERS = 4
 _READS = 2  # of one token at a time: others find a reader free
 _READS_WAITING = 32  # of one token; a browser has a few
 _VERIFIERS = 8  # who wait while one is at work
+_SMALL = 32 << 10  # bytes that are parsed where they are: another thread would take longer to begin
 _STANDBY_S = (0.02, 1.0)  # between two looks, from and to
 
 
@@ -84,6 +85,7 @@ class Service:
         self._generation = 0
         self._in_flight: dict[str, tuple[str, asyncio.Future[Any]]] = {}
         self._readers = ThreadPoolExecutor(_READERS, "ucsearch-read")
+        self._parser = ThreadPoolExecutor(1, "ucsearch-parse")  # one: each would keep the memory of its largest body
         self._reads: dict[str, _Reads] = {}  # by token, of those who read now
         self._local = threading.local()
         self.verifying, self._verifiers = asyncio.Semaphore(1), 0
@@ -132,6 +134,7 @@ class Service:
         self.integrity.stop()
         self.writer.stop()
         self._readers.shutdown(wait=True)
+        self._parser.shutdown(wait=True)
         try:
             with self._open_reader() as reader:
                 self.upkeep.write_checkpoint(reader.checkpoint())
@@ -200,6 +203,13 @@ class Service:
             if reader is not None:
                 reader.close()
             raise Problem("audit_unavailable", "the log cannot be read", retry_after=2) from error
+
+    async def parse(self, size: int, read: Callable[[], T]) -> T:
+        """Run a function that parses or checks a body of this size; large ones off the event loop, so that others are
+        answered."""
+        if size <= _SMALL:
+            return read()
+        return await asyncio.get_running_loop().run_in_executor(self._parser, read)
 
     def admit(self, request: Request) -> None:
         """Refuse before a body is parsed what would be refused after it; not what only repeats a request at work."""

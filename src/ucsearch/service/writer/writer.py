@@ -255,6 +255,7 @@ class Writer:
                     if not job.future.done():
                         job.future.set_exception(error)
                 self._stale = True
+            del batch  # a large request would be kept until the next one
 
     def _reopen(self) -> None:
         with contextlib.suppress(RecordError):
