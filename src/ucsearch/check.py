@@ -14,6 +14,7 @@ from ucsearch.errors import InputError, TaskError, UCSearchWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import Proof, Run, UCBeam
 from ucsearch.rules.dialect import explain, findings
+from ucsearch.spreads import NUMBERS
 from ucsearch.task import Task, View
 
 __all__ = ["TaskWarning", "check_task"]
@@ -278,6 +279,7 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
         raise TaskError(f"prepare returned {type(table).__name__}, expected a float64 array", task=task.name)
     if task.by_step and task.risk_aware_bound:
         _check_by_step(task, outcomes)
+    _check_fill(task, outcomes)
     p = task.params
     rest = None
     if task.by_rest:
@@ -317,6 +319,20 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
         return value, added
 
     best(start, 0)
+
+
+def _check_fill(task: Task, outcomes: Any) -> None:
+    """Whether `prepare_into` gives the tables of `prepare`."""
+    if task.prepare is None or task.prepare_into is None:
+        return
+    members = np.stack([np.roll(outcomes, k) for k in range(len(outcomes))])
+    weights = np.full(len(members), 1.0 / len(members))
+    for spread in task.bound_spreads:
+        for risk in (0.0, 0.5):
+            view = View(members, weights, risk, NUMBERS[spread])
+            found = task.prepare_into.difference(task.prepare, outcomes, task.params, view)
+            if found is not None:
+                raise TaskError(found, task=task.name)
 
 
 def _check_by_step(task: Task, outcomes: Any) -> None:

@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError, TaskError
 from ucsearch.formatting import action_figure, offered_words
-from ucsearch.instead import Fill, fill_of
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type, is_packable, pack, packed, unpack, with_one_zero
 from ucsearch.rules.identity import Identity, identity_of, text_of
 
@@ -52,6 +51,7 @@ __all__ = [
     "TIMED",
     "Condition",
     "Continuation",
+    "Fill",
     "Params",
     "State",
     "Task",
@@ -81,6 +81,43 @@ class View(NamedTuple):
     weights: NDArray[np.float64]  # (J,), sum 1
     risk: float  # lambda
     spread: int  # number of the spread (`ucsearch.spreads`), one of the task's `bound_spreads`
+
+
+class Fill(NamedTuple):
+    """`prepare` into an array that a kernel keeps from window to window, where `prepare` makes a new one for each.
+
+    `fill(table, outcomes, p, view)` gets an array of `room(steps, members)` zeros. It leaves there what
+    `prepare(outcomes, p, view)` returns, to the bit; behind that it may keep what it needs while it works. `room` is a
+    sum of a constant and of multiples of `steps`, of `members` and of their product. Searches by kernel in mode "mean"
+    use it; everything else asks `prepare`.
+    """
+
+    room: Callable[[int, int], int]  # (steps, members) -> numbers of the array
+    fill: Callable[[NDArray[np.float64], NDArray[np.float64], Any, View], None]  # (table, outcomes, p, view)
+    unchecked: bool = False  # compiled without checks of indices and divisions, as numba does by default: faster, and
+    # an index outside an array is not noticed
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Numbers of the array: in all, and for each step, each member and each member of each step."""
+        none, step, member = self.room(0, 0), self.room(1, 0), self.room(0, 1)
+        return none, step - none, member - none, self.room(1, 1) - step - member + none
+
+    def difference(self, prepare: Callable[..., Any], outcomes: Any, p: Any, view: View) -> str | None:
+        """How its table differs from that of `prepare`, in words; None if it does not."""
+        expected = prepare(outcomes, p, view).ravel()
+        table = np.zeros(self.room(len(outcomes), len(view.members)))
+        if expected.size > table.size:
+            return f"prepare_into.room is {table.size}, and the table of prepare has {expected.size} numbers"
+        try:
+            self.fill(table, outcomes, p, view)
+        except Exception as error:
+            return f"prepare_into.fill raised {type(error).__name__}: {error}"
+        differing = np.flatnonzero(table[: expected.size].view(np.int64) != expected.view(np.int64))
+        if not differing.size:
+            return None
+        at = int(differing[0])
+        return f"prepare_into.fill leaves {float(table[at])!r} at place {at}, where prepare has {float(expected[at])!r}"
 
 
 @dataclass(frozen=True)
@@ -181,6 +218,7 @@ class Task(Generic[State, Params]):
     counted: bool = False  # actions count pieces: where those offered and the state are whole, others are too
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which no action can be, whoever asks: full power
     config: Any = None  # the record of parameters that it was made from, which knows its words and units
+    prepare_into: Fill | None = None  # `prepare` without a new array for every window; no part of the task's identity
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only; of tuples what stands for them
     width: int = field(init=False, repr=False)  # numbers of an action that is a tuple; 0: it is one number
     packs: bool = field(init=False, repr=False)  # tuples of whole numbers, packed; other tuples stand at their places
@@ -219,6 +257,7 @@ class Task(Generic[State, Params]):
             counted: bool = False,
             limits: tuple[float, float] = ...,
             config: Any = ...,
+            prepare_into: Fill | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -251,6 +290,8 @@ class Task(Generic[State, Params]):
         if (self.prepare is None) != (self.bound is None):
             have, missing = ("bound", "prepare") if self.prepare is None else ("prepare", "bound")
             raise InputError(f"task.{missing}", "nothing", f"a function, because task.{have} is given")
+        if self.prepare_into is not None:
+            _check_fill(self.prepare_into, self.prepare, self.outcome)
         if width and len(self.continuations):
             raise InputError(
                 "task.continuations", f"{len(self.continuations)} policies", "none where actions are tuples"
@@ -314,11 +355,6 @@ class Task(Generic[State, Params]):
     def risk_aware_bound(self) -> bool:
         """Whether `bound` speaks of the risk-adjusted score rather than of reward."""
         return self.prepare is not None and arity(self.prepare) == 3
-
-    @property
-    def fill(self) -> Fill | None:
-        """What kernels may call in place of `prepare`."""
-        return fill_of(self.prepare)
 
     @cached_property
     def params_layout(self) -> Layout | None:
@@ -488,6 +524,22 @@ def _limits(limits: Any, actions: NDArray[np.float64]) -> tuple[float, float]:
             "task.limits", limits, f"two numbers with the actions from {actions[0]} to {actions[-1]} between"
         )
     return low + 0.0, high + 0.0
+
+
+def _check_fill(given: Any, prepare: Callable[..., Any] | None, outcome: type[Any] | None) -> None:
+    if not isinstance(given, Fill):
+        raise InputError("task.prepare_into", repr(given), "a Fill of ucsearch.task")
+    if prepare is None or arity(prepare) != 3 or outcome is not None:
+        expected = "a task with prepare(outcomes, p, view) and outcomes of one number"
+        raise InputError("task.prepare_into", "a Fill", expected)
+    check_function("prepare_into.room", given.room, 2, "(steps, members)")
+    check_function("prepare_into.fill", given.fill, 4, "(table, outcomes, p, view)")
+    constant, by_step, by_member, by_both = given.sizes
+    for steps, members in ((1, 1), (7, 5), (28, 100)):
+        numbers = given.room(steps, members)
+        if numbers != constant + by_step * steps + by_member * members + by_both * steps * members or numbers < 1:
+            expected = "a + b * steps + c * members + d * steps * members, at least 1"
+            raise InputError("task.prepare_into.room", f"{numbers!r} for {steps} steps, {members} members", expected)
 
 
 def arity(function: Callable[..., Any]) -> int:

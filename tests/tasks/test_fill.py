@@ -1,4 +1,4 @@
-"""A bound's table that is made in room of the kernel's own is the table that `prepare` gives."""
+"""The inventory's `prepare_into` gives the table of its `prepare`, to the bit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from ucsearch.task import View
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks.inventory.bound import fill, room
 
 PROBLEMS = (
     LeadTimeInventory(lead_time=0, price=3.1, unit_cost=1.7, salvage=0.3),
@@ -27,21 +26,13 @@ def forecasts(rng: Any, members: int, steps: int) -> list[Any]:
 
 @pytest.mark.parametrize("members", [1, 4, 30])
 @pytest.mark.parametrize("spread", [0, 1, 2])
-def test_room_that_is_used_again_holds_the_table_of_prepare(members: int, spread: int) -> None:
-    rng, steps = np.random.default_rng(members), 4
-    table = np.zeros(room(steps, members))
+def test_tables_are_those_of_prepare(members: int, spread: int) -> None:
+    rng = np.random.default_rng(members)
     for risk in (0.0, 0.4):
-        table[:] = 0.0  # a panel has one risk and one spread
         for inventory in PROBLEMS:
             task = inventory.task()
-            for demand in forecasts(rng, members, steps):
-                weights = rng.dirichlet(np.ones(members))
-                view = View(demand, weights, risk, spread)
-                p: Any = task.params
-                expected = task.prepare(demand.mean(axis=0), p, view)  # type: ignore[misc]
-                fill(table, demand.mean(axis=0), p, view)
-                for h in range(steps):
-                    for on_hand in (-3.0, 0.0, 1.25, 40.0):
-                        state = task.state(on_hand, (2.0,) * max(1, inventory.lead_time), 3.0)
-                        wanted = task.bound(state, h, expected, p)  # type: ignore[misc]
-                        assert task.bound(state, h, table, p) == wanted  # type: ignore[misc]
+            assert task.prepare is not None
+            assert task.prepare_into is not None
+            for demand in forecasts(rng, members, 4):
+                view = View(demand, rng.dirichlet(np.ones(members)), risk, spread)
+                assert task.prepare_into.difference(task.prepare, demand.mean(axis=0), task.params, view) is None

@@ -45,6 +45,10 @@ class Jit(Protocol):
     def compiles(self) -> bool:
         """Whether functions become machine code; else rules stay the user's own functions."""
 
+    @property
+    def unchecked(self) -> Jit:
+        """The same without the checks of `user`."""
+
     def user(self, function: Function) -> Function:
         """A rule or a helper of one: divisions by zero and indices past the end raise."""
 
@@ -55,11 +59,10 @@ class Jit(Protocol):
 class Compiler:
     """Compiles the functions of one task."""
 
-    def __init__(self, task: Task, layout: Layout, jit: Jit, checks: bool = True) -> None:
-        """`checks`: with checked `math` in place of Python's."""
+    def __init__(self, task: Task, layout: Layout, jit: Jit) -> None:
         self.task, self.layout, self.jit = task, layout, jit
         self._made: dict[int, Function] = {}
-        self._math: dict[Function, Function] | None = None if checks else {}
+        self._math: dict[Function, Function] | None = None  # in place of Python's
 
     def rule(self, role: str) -> Function:
         """The function of a role of `Task.functions`, or `use:NAME` for one of `Task.uses`."""
@@ -71,10 +74,16 @@ class Compiler:
             refuse(self.task, self.layout, (role,))
         return self._compiled(plain)
 
-    def helper(self, function: Function) -> Function:
-        """A function of this package that stands in the place of a task's own."""
-        plain = plain_function(function)
-        return self._compiled(plain) if self.jit.compiles else plain
+    def fill(self) -> Function | None:
+        """What fills a table in place of `prepare`, if the task has it."""
+        given = self.task.prepare_into
+        if given is None or not self.jit.compiles:
+            return None if given is None else given.fill
+        if not given.unchecked:
+            return self._compiled(plain_function(given.fill))
+        unchecked = Compiler(self.task, self.layout, self.jit.unchecked)
+        unchecked._math = {}
+        return unchecked._compiled(plain_function(given.fill))
 
     def _compiled(self, function: types.FunctionType) -> Function:
         made = self._made.get(id(function))

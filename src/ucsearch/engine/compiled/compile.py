@@ -183,11 +183,12 @@ def name_of(task: Task, layout: Layout, kind: Kind) -> str:
     digest = hashlib.sha256(_ours(kind.module))
     if task.width:  # tuples that do not pack into numbers are constants of the kernel
         digest.update(repr((task.width, base_of(task.width) if task.packs else task.actions)).encode())
-    params, fill = task.params_layout, task.fill
+    params, fill = task.params_layout, task.prepare_into
     roles = {role: function for role, function in task.functions().items() if role not in ("fallback", "invariant")}
     roles |= {f"use:{name}": function for name, function in task.uses.items()}
     if fill is not None:
         roles |= {"fill": fill.fill, "room": fill.room}
+        digest.update(f"unchecked {fill.unchecked}".encode())
     rows = [(one.lengths, sorted(one.whole), one.kind._fields) for one in (layout, params) if one is not None]
     outcome = None if task.outcome is None else task.outcome._fields
     grids = [item.grid for item in task.followed]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Inputs, Outputs
-from ucsearch.engine.plain.run import run_window
+from ucsearch.engine.plain.run import make_window, run_window
 from ucsearch.engine.status import Status
 from ucsearch.layout import Layout
-from ucsearch.policies import Settings
+from ucsearch.policies import MODES, Settings
 from ucsearch.task import Task
 
 __all__ = ["SAMPLED", "difference", "spread_over", "take"]
@@ -52,8 +52,17 @@ def difference(
     for name, own, other in pairs:
         for w in np.flatnonzero(done).tolist():
             if own[w].tobytes() != other[w].tobytes():
-                return f"{name} of window {int(chosen[w])}"
+                cause = _differing_fill(task, settings, layout, few, w)
+                return f"{name} of window {int(chosen[w])}{'; ' if cause else ''}{cause}"
     return None
+
+
+def _differing_fill(task: Task, settings: Settings, layout: Layout, inputs: Inputs, w: int) -> str:
+    """Whether `Task.prepare_into` is what makes a window differ, in words; "" if it is not."""
+    if task.prepare is None or task.prepare_into is None or not settings.use_bound or settings.mode != MODES["mean"]:
+        return ""
+    window = make_window(task, settings, layout, inputs, w)
+    return task.prepare_into.difference(task.prepare, *window.forecast()) or ""
 
 
 def spread_over(windows: int, count: int) -> NDArray[np.int64]:

@@ -64,9 +64,8 @@ class Cuda:
         self._instead: dict[Any, Any] = {} if self.simulated else made.instead
 
     @cached_property
-    def ours(self) -> Any:
-        """For functions of this package that stand in a rule's place: their indices are known to be right."""
-        return _Ours(self)
+    def unchecked(self) -> Any:
+        return _Unchecked(self)
 
     def _made(self, function: F, **options: Any) -> F:
         if self.simulated:
@@ -104,7 +103,7 @@ class Cuda:
         return made
 
 
-class _Ours:
+class _Unchecked:
     def __init__(self, real: Cuda) -> None:
         self.compiles, self.on_device = real.compiles, real.on_device
         self.user, self.inline = real.inner, real.inline

@@ -25,6 +25,8 @@ from ucsearch.task import Task, View
 
 __all__ = ["Candidate", "Node", "Window", "mean_and_spread"]
 
+Floats = NDArray[np.float64]
+
 MEAN, SCORES, MEMBERS = MODES["mean"], MODES["scores"], MODES["members"]
 VARIANCE = NUMBERS["variance"]
 _ARITHMETIC = (ZeroDivisionError, OverflowError, ValueError)
@@ -153,22 +155,26 @@ class Window:
                     best = max(best, self.q[h][i] - self.risk * self.u[h][i])
                 self.suffix[h] = self.suffix[h + 1] + best
             return
-        reach = self.settings.reach
-        squeeze = self.task.outcome is None
-
-        def view_of(array: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.ascontiguousarray(array[..., 0] if squeeze else array)
-
         if self.is_members:
             one = np.ones(1)
             for j in range(len(self.members)):
-                own = self.member_array[j : j + 1, :reach]
-                self.tables.append(self._table(view_of(own[0]), View(view_of(own), one, 0.0, self.settings.spread)))
+                alone = self._searched(self.member_array[j : j + 1])
+                self.tables.append(self._table(alone[0], View(alone, one, 0.0, self.settings.spread)))
         else:
-            view = View(view_of(self.member_array[:, :reach]), np.array(self.weights), self.risk, self.settings.spread)
-            self.tables.append(self._table(view_of(self.mean_array[:reach]), view))
+            outcomes, _, view = self.forecast()
+            self.tables.append(self._table(outcomes, view))
 
-    def _table(self, outcomes: NDArray[np.float64], view: View) -> Any:
+    def forecast(self) -> tuple[Floats, Any, View]:
+        """What `prepare` is told in mode "mean": the mean outcomes, parameters, and a view of the members."""
+        members, weights = self._searched(self.member_array), np.array(self.weights)
+        return self._searched(self.mean_array), self.params, View(members, weights, self.risk, self.settings.spread)
+
+    def _searched(self, outcomes: Floats) -> Floats:
+        """Those of the searched steps, (..., H, F); without the last axis where an outcome is one number."""
+        reached = outcomes[..., : self.settings.reach, :]
+        return np.ascontiguousarray(reached[..., 0] if self.task.outcome is None else reached)
+
+    def _table(self, outcomes: Floats, view: View) -> Any:
         args = (outcomes, self.params, view) if self.task.risk_aware_bound else (outcomes, self.params)
         return self.call(self.task.prepare, Fault.BOUND, 0, 0, *args)
 

@@ -22,7 +22,6 @@ import numpy as np
 from numpy import empty, zeros
 from numpy.typing import NDArray
 
-from ucsearch.instead import fill_instead
 from ucsearch.tasks.inventory.rules import WIDER
 
 __all__ = [
@@ -433,7 +432,7 @@ def room(depth: int, members: int) -> int:
 
 
 def fill(table: Floats, outcomes: Floats, p: Any, view: Any) -> None:
-    """`prepare` into a table that held zeros, or the table of another window of the same panel."""
+    """`prepare` into a table of zeros."""
     depth, members = outcomes.shape[0], view.members.shape[0]
     width = row_width(members)
     end = TOP + depth * width
@@ -458,12 +457,6 @@ def fill(table: Floats, outcomes: Floats, p: Any, view: Any) -> None:
                 fill_majorant(table, row, members, at_mean, left, right, from_zero)
             if not last:
                 table[row + PEAKS] += table[row + width + PEAKS]
-        elif table[row + COUNT] != 0.0:
-            # Of a window with a shorter lead time. Nobody asks for these; they are what they are in a new table.
-            for i in range(row + STAR, row + COUNT + 1):
-                table[i] = 0.0
-            for i in range(row + HEAD + 5 * members + 4, row + width):
-                table[i] = 0.0
 
 
 def fill_hull(
@@ -528,6 +521,3 @@ def fill_hull(
     table[row + LEFT] = left
     table[row + RIGHT] = right
     table[row + COUNT] = count
-
-
-fill_instead(prepare, room, fill)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.formatting import Labelled, figure
 from ucsearch.policies import Policy
-from ucsearch.task import Continuation, Task
+from ucsearch.task import Continuation, Fill, Task
 from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Foreseen, Limit, Purchase, Sent
 from ucsearch.tasks.checks import (
     NO_LIMIT,
@@ -35,7 +35,7 @@ from ucsearch.tasks.checks import (
     whole,
 )
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules, uncertain_rules
-from ucsearch.tasks.inventory.bound import bound, prepare
+from ucsearch.tasks.inventory.bound import bound, fill, prepare, room
 from ucsearch.tasks.inventory.candidates import refined_plans, ways_to_plan
 from ucsearch.tasks.inventory.foresight import foreseen
 from ucsearch.tasks.inventory.lead_times import draws
@@ -705,6 +705,7 @@ def _task(config: LeadTimeInventory) -> Task:
         invariant=rules.invariant_planned if stable else rules.invariant,
         terminal=_terminal(config, params),
         prepare=prepare,
+        prepare_into=Fill(room, fill, unchecked=True),
         by_step=True,
         by_rest=True,
         bound=bound,

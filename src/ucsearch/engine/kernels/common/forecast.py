@@ -146,6 +146,8 @@ def _of_numbers(task: Task, prepare: Function, fill: Function | None, shape: Sha
         @jit.lean_call
         def filled(table, win, panel, own):
             """Borrows only: nothing is counted while the table is made."""
+            for x in range(table.size):
+                table[x] = 0.0
             into(table, own.mean, win.p, View(own.members, panel.weights[win.wrow], win.risk, win.spread[0]))
 
         @jit.inner

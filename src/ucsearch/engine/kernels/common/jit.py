@@ -56,8 +56,7 @@ class Plain:
     places: Any = staticmethod(_places)
 
     @property
-    def ours(self) -> Plain:
-        """For functions of this package that stand in a rule's place."""
+    def unchecked(self) -> Plain:
         return self
 
     def inner(self, function: F) -> F:
@@ -97,8 +96,8 @@ class Numba:
         self.heap, self.floats, self.zeros, self.ints, self.places = made
 
     @property
-    def ours(self) -> Numba:
-        """For functions of this package that stand in a rule's place: their indices are known to be right."""
+    def unchecked(self) -> Numba:
+        """With rules as numba compiles functions by default."""
         return Numba(self._whole, self._pasted, unchecked=True)
 
     def _made(self, function: F, options: dict[str, Any]) -> F:

@@ -127,12 +127,11 @@ def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> t
         def toward(st, i, r, at, tables, p):
             return float(own(load(st, i, r), at - LATER, tables[0][r] if MEMBERS else tables[0], p))
 
-        fill = task.fill if jit.compiles and shape.room != (0, 0, 0, 0) else None
+        fill = compiler.fill() if any(shape.room) else None
         if jit.on_device and fill is None:
             tables = _given(jit)
         else:
-            filled = None if fill is None else Compiler(task, layout, jit.ours, checks=False).helper(fill.fill)
-            tables = forecast.build(task, rule("prepare"), filled, shape, jit)
+            tables = forecast.build(task, rule("prepare"), fill, shape, jit)
     else:
 
         @jit.inline
@@ -182,9 +181,8 @@ def _shape(task: Task, layout: Layout, mode: int, use_bound: bool) -> Shape:
     members, scores = mode == MODES["members"], mode == MODES["scores"]
     bounded = use_bound and task.bound is not None and not scores
     room = (0, 0, 0, 0)
-    if bounded and task.fill is not None and mode == MODES["mean"] and task.outcome is None:
-        none, step, each = task.fill.room(0, 0), task.fill.room(1, 0), task.fill.room(0, 1)
-        room = (none, step - none, each - none, task.fill.room(1, 1) - step - each + none)
+    if bounded and task.prepare_into is not None and mode == MODES["mean"]:
+        room = task.prepare_into.sizes
     return Shape(
         n=layout.size + bool(task.timed),
         action=1,
