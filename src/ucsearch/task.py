@@ -157,7 +157,7 @@ _CONDITION = "condition "  # how the roles of conditions begin
 class Condition:
     """What a site asks of an action before it leaves, beside the gate: `figure(s, a, p)` against a limit.
 
-    Asked of the action put forward. A figure that raises, or is no finite number, fails. The rules' hash covers it, and
+    Asked of the proposed action. A figure that raises, or is no finite number, fails. The rules' hash covers it, and
     the verifier asks it again.
     """
 

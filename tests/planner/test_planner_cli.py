@@ -239,7 +239,7 @@ def test_a_stop_is_exit_code_130(job: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(module, "keep", stop)
     result = run(*DECIDE, code=130)
-    assert "Stopped. The same command goes on where it stopped." in result.stderr
+    assert "Stopped. The same command continues where it stopped." in result.stderr
     monkeypatch.undo()
     monkeypatch.chdir(job)
     run(*DECIDE)

@@ -78,7 +78,7 @@ def test_evidence_is_plain_and_repeats(tmp_path: Path, tuned: TuneResult, small:
     assert again.evidence() == small.evidence()
     assert not list(tmp_path.glob(".ucsearch-*"))
     assert "<- chosen" in tuned.table()
-    assert "on the later periods, looked at once:" in tuned.table()
+    assert "on the later periods, replayed once:" in tuned.table()
 
 
 def test_a_history_that_is_too_short(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_what_cannot_be_asked(folder: Path, change: str, words: str) -> None:
 def test_a_refusal_cannot_be_planned(folder: Path) -> None:
     write_csv(folder / "states.csv", STATE_HEAD, [["Z", 5.0, 5.0]])
     decide(folder, out="again.csv")
-    with pytest.raises(RecordError, match=r"refusal: its forecast could not be used.*mend that and decide again"):
+    with pytest.raises(RecordError, match=r"refusal: its forecast could not be used.*correct it and decide again"):
         ask(folder, "capacity=3", series="Z")
     with pytest.raises(RecordError, match="refusal: its row of the states could not be used"):
         ask(folder, "capacity=3", series="A")

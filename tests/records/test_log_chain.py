@@ -161,7 +161,7 @@ def test_older_files_may_be_moved_away(place: Path, tmp_path: Path) -> None:
     with AuditReader(archive / "log.db") as log:  # an archive is read as far as it goes
         assert (log.count(), log.head_after(5)) == (11, head)
         assert log.verify().ok
-    with pytest.raises(RecordError, match=r"goes on in log\.0003\.db, which is not there"):
+    with pytest.raises(RecordError, match=r"continues in log\.0003\.db, which is not there"):
         AuditLog(archive / "log.db")
 
 

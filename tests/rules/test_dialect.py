@@ -60,7 +60,7 @@ OUTSIDE = {
     "1.0 if s.q == (1.0, 2.0, 3.0) else 0.0": ("a comparison of a tuple of 3", "one by one"),
     "1.0 if s.q else 0.0": ("a tuple of 3 as a condition", "compare"),
     "s.q[a]": ("a float as an index", "math.floor"),
-    "s.q[3]": ("index 3 of a tuple of 3", "there"),
+    "s.q[3]": ("index 3 of a tuple of 3", "within"),
     "s.q[math.floor(a):][0]": ("a slice with a variable edge", "[1:]"),
     "(a, 1)[math.floor(y)]": ("a variable index", "constant"),
     "1 << math.floor(a)": ("<<", "multiply"),

@@ -83,7 +83,7 @@ def test_a_copy_of_a_closed_file_says_that_the_log_goes_on(tmp_path: Path) -> No
     assert "goes on" not in cli("log", "copy", tmp_path / "d.db", tmp_path / "one.db")[1]
     assert cli("log", "rotate", "--log", tmp_path / "d.db", "--why", "a test")[0] == 0
     code, told = cli("log", "copy", tmp_path / "d.db", tmp_path / "two.db")
-    assert (code, "goes on in d.0002.db, which is not in this copy" in told) == (0, True), told
+    assert (code, "continues in d.0002.db, which is not in this copy" in told) == (0, True), told
 
 
 def test_a_later_file_is_not_put_in_the_place_of_the_one_before(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def test_a_dry_run_says_what_validation_chose_and_opens_nothing(
     command = ["evidence", "run", MINI, "--out", str(tmp_path), "--threads", "1", "--dry-run"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    assert "the test would be opened; it was not looked at" in done.output
+    assert "the test would be opened; it was not opened" in done.output
     assert not (tmp_path / "looks.jsonl").exists()
     assert not (tmp_path / MINI / "manifest.json").exists()
     assert evaluate(SMALL, tmp_path, threads=1).statement == whole.statement  # it goes on from there

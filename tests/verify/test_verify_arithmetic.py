@@ -204,7 +204,7 @@ def test_ages_in_other_zones_and_unknown_ones() -> None:
 
 @pytest.mark.parametrize("reach", [1, 4, 7])
 def test_sums_in_another_order_may_differ_by_their_length(reach: int) -> None:
-    """Of what is added up on the path, on the path put forward, or of the value itself, whichever is largest."""
+    """Of what is added up on the path, on the proposed path, or of the value itself, whichever is largest."""
     for value, size, chosen in ((-8.0, 1.0, 1.0), (1.0, 8.0, 1.0), (1.0, 1.0, 8.0), (1.0, math.inf, 8.0)):
         own = SimpleNamespace(own={3: {"size": chosen}}, claim={"action_index": 3}, p=SimpleNamespace(eps=reach * EPS))
         assert _Decision._rounding(own, value, size) == reach * EPS * 8.0  # type: ignore[arg-type]

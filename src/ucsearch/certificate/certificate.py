@@ -79,7 +79,7 @@ class Certificate:
     """What is proved about the first action put forward, among those offered. NaN: does not apply."""
 
     kind: str  # "oracle", "bound" or "closed_exact"
-    action: float | None  # put forward; None when no path was found
+    action: float | None  # the proposed one; None when no path was found
     action_index: int  # its number among the actions; -1 without a path
     selected_index: int  # argmax of the retained scores; differs from action_index only on the planning-value route
     certificate_pass: bool  # `optimal`, or `robust` where a model error was claimed
@@ -131,7 +131,7 @@ class Certificate:
 
     @property
     def member_feasible(self) -> float:
-        """Weight of members for which the path put forward keeps every rule; NaN without a path or members."""
+        """Weight of members for which the proposed path keeps every rule; NaN without a path or members."""
         return self.panel.weight_kept(self.plan.window)
 
     def claims(self) -> dict[str, Any]:
@@ -287,7 +287,7 @@ class CertifiedPanel:
 
     @property
     def member_feasible(self) -> Floats:
-        """(W,) weight of members for which the path put forward keeps every rule; NaN without a path or members."""
+        """(W,) weight of members for which the proposed path keeps every rule; NaN without a path or members."""
         return np.array([self.weight_kept(w) for w in range(len(self))]) if self.counted is None else self.counted
 
     def weight_kept(self, w: int) -> float:

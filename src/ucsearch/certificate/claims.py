@@ -68,7 +68,7 @@ class Evidence(NamedTuple):
 class Claims(NamedTuple):
     """One row per window. NaN stands for "does not apply"; `sole` explains a missing gap."""
 
-    tau: Floats  # of the strongest rival and the score put forward, or of a rival that is not clearly behind, if more
+    tau: Floats  # of the strongest rival and the proposed action, or of a rival that is not clearly behind, if more
     lead: Floats  # by how much the action is ahead of every rival beyond their tau; inf for a sole action
     gap: Floats
     sole: Bools
@@ -183,8 +183,8 @@ def _derive(e: Evidence, eps_m: float, certain_is_reward_only: bool) -> Claims:
     )
 
 
-# Figures that are compared with upper values: the score put forward, the searched one, the largest upper value, and
-# what risk activity is measured from (the largest Q, or the score put forward).
+# Figures that are compared with upper values: the proposed score, the searched one, the largest upper value, and
+# what risk activity is measured from (the largest Q, or the proposed score).
 _PUT, _SEARCHED, _TOP, _REFERENCE = range(4)
 
 

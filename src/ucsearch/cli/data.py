@@ -79,7 +79,7 @@ def _fetch(files: Sequence[DataFile]) -> None:
             continue
         typer.echo(f"{got.name}: {got.path} ({got.bytes:,} bytes, sha256 {got.sha256}, {got.status})")
         if got.status == "recorded":
-            typer.echo("  no official hash was at hand: this one was written down at the first download")
+            typer.echo("  no official hash is known: this one was recorded at the first download")
     if failed:
         raise typer.Exit(NEEDS_A_PERSON)
 

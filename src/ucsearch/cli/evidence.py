@@ -86,7 +86,7 @@ def run_suites(
                 found = evaluate(suite, out, **options)
         if dry_run:
             typer.echo(f"{suite.name}: {selection['reason']}")
-            typer.echo(f"  the test {'would be opened' if opens else 'stays closed'}; it was not looked at")
+            typer.echo(f"  the test {'would be opened' if opens else 'stays closed'}; it was not opened")
             continue
         verdict = found.verdict
         typer.echo(f"{suite.name}: {verdict['class']}: {verdict['interpretation']}")
@@ -107,7 +107,7 @@ def list_evidence(
     ledger: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the suites, or what evidence permits to say.
+    """List the suites, or what the evidence supports.
 
     Of all evidence below DIR: class, endpoint, key figures and what may be said. Classes are derived from the rows
     again before they are printed; evidence that does not agree with its own rows is named on stderr and left out.
@@ -282,7 +282,7 @@ def _outcome(report: Report) -> str:
         return f"malformed: {name}: {printable(report.malformed)}{false}"
     count = len(report.problems)
     rest = f"\n  nothing more could be derived: {printable(report.malformed)}" if report.malformed else ""
-    return f"FALSE: {name}: {count} claim{'' if count == 1 else 's'} not borne out{false}{rest}"
+    return f"FALSE: {name}: {count} claim{' does' if count == 1 else 's do'} not follow from the rows{false}{rest}"
 
 
 def _as_json(report: Report) -> dict[str, Any]:

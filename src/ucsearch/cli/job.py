@@ -33,9 +33,9 @@ def plan(
     sales: Annotated[
         str | None, typer.Option("--sales", help="Instead: every part forecasts its series first.")
     ] = None,
-    parts: Annotated[int, typer.Option("--parts", min=1, max=999_999, help="About so many parts.")] = 16,
+    parts: Annotated[int, typer.Option("--parts", min=1, max=999_999, help="Approximate number of parts.")] = 16,
     log: Annotated[Path | None, typer.Option("--log", "-l", help="The log; DIR/decisions.db when not given.")] = None,
-    now: Annotated[str | None, typer.Option("--now", metavar="TIME", help="The time to decide for, ISO 8601.")] = None,
+    now: Annotated[str | None, typer.Option("--now", metavar="TIME", help="Time of the decision, ISO 8601.")] = None,
     settings: SettingsOption = None,
 ) -> None:
     """Cut the forecasts into parts.
@@ -68,9 +68,9 @@ def plan(
 def run(
     folder: FolderArgument,
     part: Annotated[
-        int | None, typer.Option("--part", min=0, help="Its number; of all parts that are not done when not given.")
+        int | None, typer.Option("--part", min=0, help="Number of the part; default: all that are not done.")
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Processes, for all parts.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Number of processes.")] = 1,
 ) -> None:
     """Decide a part, or all that are not done.
 

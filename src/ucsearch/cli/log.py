@@ -42,8 +42,8 @@ LogOption = Annotated[
     str | None,
     typer.Option("--log", "-l", help="The log's file, or postgresql://...; else as this folder's settings say."),
 ]
-WhyOption = Annotated[str, typer.Option("--why", help="For which reason; it is recorded.")]
-WhoOption = Annotated[str, typer.Option("--who", help="Who does it; it is recorded.")]
+WhyOption = Annotated[str, typer.Option("--why", help="The reason; it is recorded.")]
+WhoOption = Annotated[str, typer.Option("--who", help="Your name; it is recorded.")]
 
 
 @log_app.command("list")
@@ -52,7 +52,7 @@ def list_entries(
         list[str] | None, typer.Argument(metavar="WORD", help="A series, an outcome, a reason or a kind.")
     ] = None,
     log: LogOption = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many entries to show.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
 ) -> None:
     """List entries, newest first.
@@ -129,7 +129,7 @@ def export(
 
 @log_app.command()
 def checkpoint(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where to keep it: not beside the log.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; keep it away from the log.")],
     log: LogOption = None,
     key: Annotated[
         Path | None, typer.Option("--key", help="Sign it with this private key: a C2SP signed note.")
@@ -193,9 +193,9 @@ def copy_log(
         str | None,
         typer.Option("--key", help="The checkpoint must be signed by it: name+hash+base64, or a file with that."),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Take the place of an older copy.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an older copy.")] = False,
 ) -> None:
-    """Copy a log, checked: a backup, a restore, a move.
+    """Copy a log with checks: backup, restore or move.
 
     Others may write to SOURCE meanwhile; `cp` would leave out what is still in its -wal. A copy in a file is checked
     entry by entry, and against SOURCE, before it gets its name; there must be no such file yet. To and from PostgreSQL
@@ -233,7 +233,7 @@ def _copy_file(source: Path, target: Path, checkpoint: Path | None, key: str | N
             name = following(reader.store)
     typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
     if name:
-        where = f"the log goes on in {printable(name)}, which is not in this copy"
+        where = f"the log continues in {printable(name)}, which is not in this copy"
         typer.echo(f"{printable(source)} is closed: {where}.", err=True)
 
 
@@ -278,7 +278,7 @@ def rotate_file(
             raise RecordError(f"{one_line(report)}; not rotated")
         made = rotate_log(place, at=datetime.now(UTC), by=who.strip(), why=why.strip())
     typer.echo(f"{made.old}: closed after {made.entries} entries, head {made.head}")
-    typer.echo(f"{made.new}: the log goes on here")
+    typer.echo(f"{made.new}: the log continues here")
 
 
 @log_app.command("erase")
@@ -287,11 +287,11 @@ def erase_entries(
     series: Annotated[str, typer.Option("--series", help="All that was decided and reported of this series.")] = "",
     plan: Annotated[str, typer.Option("--plan", help="With --series: of this plan of a service only.")] = "",
     person: Annotated[str, typer.Option("--person", help="This name, and the reasons that its owner gave.")] = "",
-    before: Annotated[str, typer.Option("--before", help="Whatever was written before this time.")] = "",
+    before: Annotated[str, typer.Option("--before", help="Everything written before this time.")] = "",
     who: WhoOption = "ucsearch log erase",
     log: LogOption = None,
 ) -> None:
-    """Take the content of entries away for good.
+    """Erase the content of entries permanently.
 
     In all files of a log; digests stay, so that the chain verifies. Exactly one of --series, --person and --before. An
     entry says what was done. Copies of the log are not changed.

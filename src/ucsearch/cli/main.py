@@ -153,7 +153,7 @@ options for segments:
 def verify(
     context: typer.Context,
     rows: Annotated[
-        int, typer.Option("--rows", min=-1, help="Decide only so many rows of each part of a segment again.")
+        int, typer.Option("--rows", min=-1, help="Rows of each part of a segment to decide again; -1: all.")
     ] = -1,
 ) -> None:
     """Re-derive every claim of recorded decisions, trusting none of the code that made them.

@@ -29,13 +29,15 @@ __all__ = [
 ]
 
 SettingsOption = Annotated[
-    Path | None, typer.Option("-c", "--settings", metavar="FILE", help="Settings; else those of this folder.")
+    Path | None,
+    typer.Option("-c", "--settings", metavar="FILE", help="The settings file; default: that of this folder."),
 ]
 ChangesOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting for this run; repeat.")
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting for this run; repeatable.")
 ]
 TaskOption = Annotated[
-    str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task, if neither ours nor the settings'.")
+    str | None,
+    typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task, if it is neither built in nor in the settings."),
 ]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["backtest", "calibrate", "decide", "forecast", "new", "tune"]
 
 NowOption = Annotated[
-    str | None, typer.Option("--now", metavar="TIME", help="The time to decide for, ISO 8601; else the clock's.")
+    str | None, typer.Option("--now", metavar="TIME", help="Time of the decision, ISO 8601; default: now.")
 ]
 
 
@@ -39,7 +39,7 @@ def new(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="What to plan: inventory, truck, storage, capacity, intervention.")
     ],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write; else here.")] = Path("."),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")] = Path("."),
     switches: Annotated[
         str, typer.Option("--with", help="Rules of an inventory: calendar, shelf_life, fill_rate.")
     ] = "",
@@ -64,9 +64,7 @@ def new(
 def forecast(
     settings: SettingsOption = None,
     changes: ChangesOption = None,
-    now: Annotated[
-        str | None, typer.Option("--now", metavar="TIME", help="Written as the time of issue, ISO 8601.")
-    ] = None,
+    now: Annotated[str | None, typer.Option("--now", metavar="TIME", help="Time of issue to write, ISO 8601.")] = None,
 ) -> None:
     """Forecast every series of a sales history.
 
@@ -99,7 +97,7 @@ def forecast(
 
 
 def calibrate(settings: SettingsOption = None, changes: ChangesOption = None) -> None:
-    """Show how far forecasts of your own history can be trusted.
+    """Compare forecasts of your own history with outcomes.
 
     Reads files.sales. Without a settings file, --set forecast.steps=N says how many periods to forecast.
 
@@ -163,7 +161,7 @@ _EVIDENCE = (".evidence.json", ".evidence.txt")
 
 
 def tune(settings: SettingsOption = None, changes: ChangesOption = None) -> None:
-    """Choose how to plan on your history, with evidence.
+    """Choose settings on your own history, with evidence.
 
     Mode, risk, depth, order sizes and recalibration are chosen on the earlier part by realised cost. Rules are tuned
     there on wide grids; then everybody is compared once on the later part. Writes the settings with the choice to
@@ -204,7 +202,7 @@ def decide(
     changes: ChangesOption = None,
     now: NowOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Decide nothing if a file has any problem.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget a run that was cut off.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard a run that was stopped.")] = False,
 ) -> None:
     """Decide every series: one row and one record each.
 
@@ -246,7 +244,7 @@ def decide(
             raise typer.Exit(UNUSABLE) from error
     print_problems(report.problems, report.more_problems, problems)
     if report.resumed:
-        typer.echo(f"{report.resumed} series were decided before the run was cut off")
+        typer.echo(f"{report.resumed} series were decided before the run was stopped")
     total = sum(report.outcomes.values())
     parts = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
     typer.echo(f"{total} series: {parts}")

@@ -40,7 +40,7 @@ def explain(
     plan: Annotated[bool, typer.Option("--plan", help="Write whole plans to files.plan instead.")] = False,
     task: TaskOption = None,
 ) -> None:
-    """Say why the newest decision of a series came out so.
+    """Explain the newest decision of a series.
 
     With --set NAME=VALUE (capacity=500, on_hand=10) it is decided again with other numbers, side by side with the
     original; nothing is written to the log. A key with a point, such as files.log=other.db, changes a setting instead.
@@ -134,13 +134,13 @@ def _warn_of(overfilled: Sequence[Load]) -> None:
 
 def override(
     series: Annotated[str, typer.Argument(metavar="SERIES", help="A series, or a record's id.")],
-    who: Annotated[str, typer.Option("--who", help="Who decided so.")],
-    why: Annotated[str, typer.Option("--why", help="For which reason.")],
+    who: Annotated[str, typer.Option("--who", help="Who ordered it.")],
+    why: Annotated[str, typer.Option("--why", help="The reason.")],
     quantity: Annotated[
         str | None, typer.Argument(metavar="QUANTITY", help="Units to order instead; other tasks: the action.")
     ] = None,
-    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Record it although it breaks the rules, as forced.")] = False,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Withdraw earlier overrides.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Record it although the rules refuse it, as forced.")] = False,
     settings: SettingsOption = None,
     changes: ChangesOption = None,
     task: TaskOption = None,
@@ -192,11 +192,9 @@ def monitor(
     plan: Annotated[
         str | None, typer.Option("--plan", help="Only this plan's decisions, where a service wrote several.")
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Watch the sum of so many steps, not the next one.")
-    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Watch the sum of this many steps.")] = None,
 ) -> None:
-    """Hold recorded forecasts against what came.
+    """Compare recorded forecasts with outcomes.
 
     Says which series should no longer be released, since when, and why. Reads files.outcomes (else files.sales, where
     there is such a file) and outcomes that the log holds; writes files.watched if it is named. The outcomes file has

@@ -85,7 +85,7 @@ def decide(
                 if progress is not None:
                     progress(len(answers), len(items))
         except (ServiceProblem, ServiceUnreachable, KeyboardInterrupt) as error:
-            again = f"the same command with --key {key} goes on"
+            again = f"continue with the same command and --key {key}"
             if answers or not isinstance(error, ServiceProblem) or error.status in _LATER:
                 typer.echo(f"{len(answers)} of {len(items)} series were answered; {again}", err=True)
             if isinstance(error, KeyboardInterrupt):
@@ -125,12 +125,12 @@ def override(
     plan: Annotated[
         str | None, typer.Option("--plan", help="The plan, where several decide a series of that name.")
     ] = None,
-    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Withdraw earlier overrides.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Record it although the rules refuse it; it is marked as forced.")
     ] = False,
 ) -> None:
-    """Replace what the newest decision of a series sends.
+    """Override the newest decision of a series.
 
     Who did it is the token's name.
 
@@ -161,7 +161,7 @@ def outcomes(
         str | None, typer.Option("--observed-at", metavar="TIME", help="ISO 8601, where the file has no such column.")
     ] = None,
 ) -> None:
-    """Report what came.
+    """Report outcomes.
 
     The first report of a decision's step counts for the monitor; later ones are kept beside it.
 

@@ -29,7 +29,7 @@ StoreOption = Annotated[
 
 @service_app.command()
 def init(folder: Folder) -> None:
-    """Make the files of a new service.
+    """Create the files of a new service.
 
     service.toml, a plan, an empty log, and one admin token, which is shown once.
 
@@ -148,7 +148,7 @@ def drill(
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Try whether a copy of the log can be restored.
+    """Test whether a copy of the log can be restored.
 
     Into a folder that is thrown away, and verified there: what one does every quarter.
 
@@ -173,7 +173,7 @@ def token(
     out: Annotated[Path | None, typer.Option("--out", help="A new file for it, with mode 0600.")] = None,
     revoke: Annotated[bool, typer.Option("--revoke", help="Remove the token of that name instead.")] = False,
 ) -> None:
-    """Make, list or revoke tokens: who may use it.
+    """Create, list or revoke access tokens.
 
     Without a name all tokens are listed, with role, end and what they are for. A new token's text is shown once, or
     written to a file that only you may read, and kept nowhere else. A running service forgets a revoked one in seconds.

@@ -66,7 +66,7 @@ def reported() -> Iterator[None]:
             typer.echo(f"Error: {printable(line)}", err=True)
         raise typer.Exit(UNUSABLE) from error
     except KeyboardInterrupt as error:
-        typer.echo("Stopped. The same command goes on where it stopped.", err=True)
+        typer.echo("Stopped. The same command continues where it stopped.", err=True)
         raise typer.Exit(STOPPED) from error
 
 

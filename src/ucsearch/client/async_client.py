@@ -109,7 +109,7 @@ class AsyncClient(Base):
         accept: bool = False,
         key: str | None = None,
     ) -> Receipt:
-        """Start tripped streams anew: these series ("" is all together), or without `streams` all that have tripped.
+        """Re-arm tripped streams: these series ("" is all together), or without `streams` all that have tripped.
         The service asks that the forecasts' model has changed since; `accept=True` re-arms the same one, on your
         word."""
         return await self.send(exchanges.rearm(plan, why, streams, accept, key or self.new_key()))

@@ -54,7 +54,7 @@ def _json(status: int, body: bytes) -> Any:
 def _object(status: int, body: bytes) -> Mapping[str, Any]:
     found = _json(status, body)
     if not isinstance(found, dict):
-        raise ServiceUnreachable(f"an answer with status {status} that is no object")
+        raise ServiceUnreachable(f"an answer with status {status} that is not an object")
     return found
 
 
@@ -64,12 +64,12 @@ def _answers(asked: Sequence[str], status: int, body: bytes) -> tuple[Answer, ..
     try:
         found = tuple(Answer.read(c) for c in _object(status, body)["items"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ServiceUnreachable(f"an answer that is none of this service ({error!r})") from error
+        raise ServiceUnreachable(f"an answer of another service ({error!r})") from error
     if [a.series for a in found] != list(asked):
-        raise ServiceUnreachable("an answer that is none of this service (of other series than those asked for)")
+        raise ServiceUnreachable("an answer of another service (of other series than those asked for)")
     odd = next((a for a in found if a.outcome not in _OUTCOMES or not _fits(a)), None)
     if odd is not None:
-        raise ServiceUnreachable(f"an answer that is none of this service ({odd.outcome} with action {odd.action})")
+        raise ServiceUnreachable(f"an answer of another service ({odd.outcome} with action {odd.action})")
     return found
 
 
@@ -248,7 +248,7 @@ def files_of(said: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan's schema says of files, for `items_of`; a service of before says nothing of them."""
     period, columns = said.get("period"), said.get("columns")
     if not isinstance(period, str | None) or not isinstance(columns, dict | None):
-        raise ServiceUnreachable("an answer that is none of this service (a schema without period and columns)")
+        raise ServiceUnreachable("an answer of another service (a schema without period and columns)")
     return {"period": period, "columns": columns}
 
 

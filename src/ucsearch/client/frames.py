@@ -149,7 +149,7 @@ def frame_rows(frame: Any, what: str, names: Columns | None = None) -> list[dict
     if not rows:
         raise InputError(what, "no rows", "at least one")
     if not set(columns).intersection({*_SERIES, *own[:1]}):
-        hint = "An index is no column: frame.reset_index() makes it one." if hasattr(frame, "reset_index") else ""
+        hint = "An index is not a column: frame.reset_index() makes it one." if hasattr(frame, "reset_index") else ""
         raise InputError(what, f"columns {', '.join(columns)}"[:200], "a column series or unique_id", hint=hint)
     return rows
 
@@ -368,7 +368,7 @@ def _follow(times: Any, period: str | None, where: str, hint: str) -> None:
         gaps = np.diff(times)
         even = infer_period(times) != "any" or len(set(gaps.tolist())) < 2
         wrong = np.flatnonzero(gaps != gaps.min()) if not even else np.empty(0, dtype=np.int64)
-        wanted = "dates that are evenly apart"
+        wanted = "evenly spaced dates"
     if wrong.size:
         at = int(wrong[0]) + 1
         raise InputError(where, f"{_word(times[at])} after {_word(times[at - 1])}", wanted, hint=hint)

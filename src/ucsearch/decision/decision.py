@@ -121,7 +121,7 @@ class Decision:
             if outside:
                 lines.append(f"  {rules_words(plan.task, outside)}.")
             for r in self.certificate.rivals:
-                score = "not retained" if math.isnan(r.score) else f"scores {figure(r.score)}"
+                score = "pruned" if math.isnan(r.score) else f"scores {figure(r.score)}"
                 upper = "not bounded" if math.isnan(r.upper) else f"at most {figure(r.upper)}"
                 chosen = " <- proposed" if r.index == self.certificate.action_index else ""
                 lines.append(f"  {r.label}: {score}, {upper}{chosen}")

@@ -328,7 +328,7 @@ BUILT_IN = (
         Reason.NOT_PROVED, _passed, limit=lambda x: _if(x.gate.certificate), reasons=_unproved,
     ),
     BuiltIn(
-        TIE_ALLOWED, "no other action is as good to within rounding, or such ties may leave", Reason.TIED,
+        TIE_ALLOWED, "no other action is as good to within rounding, or such ties may be released", Reason.TIED,
         _tie_allowed, limit=lambda x: None if x.gate.allow_ties else 1.0,
     ),
     BuiltIn(
@@ -372,7 +372,7 @@ def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Checke
 
 
 def _site_row(condition: Condition, panel: CertifiedPanel) -> CheckedCondition:
-    """A condition of the site, asked of the action put forward in every window; without one it fails."""
+    """A condition of the site, asked of the proposed action in every window; without one it fails."""
     left = np.full(len(panel), np.nan)
     for w, index in enumerate(panel.released.tolist()):
         if index >= 0:

@@ -404,7 +404,7 @@ def _verdict(row: FirstAction, chosen: float | None) -> str:
         return "dead end"
     if not row.generated:
         return "pruned at the root"
-    return "" if row.retained else "not retained"
+    return "" if row.retained else "pruned"
 
 
 def _cell(x: float) -> str:

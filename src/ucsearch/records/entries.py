@@ -313,7 +313,7 @@ class LogClosed(RecordError):
 
     def __init__(self, path: object, following: str) -> None:
         self.path, self.following = path, following
-        super().__init__(f"{path}: this file is closed, the log goes on in {following}; nothing was recorded")
+        super().__init__(f"{path}: this file is closed, the log continues in {following}; nothing was recorded")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path, self.following)

@@ -336,7 +336,7 @@ def open_newest(path: Path, open_file: OpenFile, *, there: bool = False) -> Sqli
             if not name or (there and not present(beside)):
                 return store
             if beside == store.path or not present(beside):
-                raise RecordError(f"{store.path}: the log goes on in {name}, which is not there")
+                raise RecordError(f"{store.path}: the log continues in {name}, which is not there")
         except BaseException:
             store.close()
             raise

@@ -218,7 +218,7 @@ def recorded_inputs(record: Mapping[str, Any], task: Task) -> RecordedInputs:
         actions = tuple(map(recorded_action, recorded["actions"]))
         labels = tuple(str(text) for text in recorded["labels"])
     except KeyError as error:
-        raise RecordError(f"the {record['kind']} keeps no {error.args[0]}, so the rules cannot be asked") from error
+        raise RecordError(f"the {record['kind']} keeps no {error.args[0]}, so the rules cannot be checked") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"the {record['kind']} keeps inputs that do not fit the task ({error})") from error
     if len(labels) != len(actions):

@@ -916,7 +916,7 @@ class _Function:
                 raise _Outside(node, f"a variable index of {of.name}", "use constant indices, or names of fields")
             return self.same(node, of)
         if not -len(of.items) <= at < len(of.items):
-            raise _Outside(node, f"index {at} of {of.name}", "use an index that is there")
+            raise _Outside(node, f"index {at} of {of.name}", "use an index within the tuple")
         return of.items[at]
 
     def same(self, node: ast.AST, of: Row) -> Kind:

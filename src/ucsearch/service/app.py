@@ -93,7 +93,7 @@ class RequestMiddleware:
         if host not in self.hosts or doubled == "host":
             return Problem("bad_host", "the Host header is not in server.hosts")
         if doubled:
-            return Problem("bad_request", f"the header {doubled} is there twice")
+            return Problem("bad_request", f"the header {doubled} is repeated")
         if b"content-length" in headers and b"transfer-encoding" in headers:
             return Problem("bad_request", "the body has two lengths: Content-Length and Transfer-Encoding")
         if "\n" in scope["path"]:  # routes would not see it at the end, and what stands before might

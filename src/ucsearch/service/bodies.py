@@ -89,7 +89,7 @@ def check_query(request: Request, *known: str) -> None:
         if name not in known:
             raise Problem("invalid", "a parameter that is not known", where=(f"query.{excerpt(name)}",))
         if given.count(name) > 1:
-            raise Problem("invalid", "a parameter that is there twice", where=(f"query.{name}",))
+            raise Problem("invalid", "a parameter that is repeated", where=(f"query.{name}",))
 
 
 def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -262,7 +262,7 @@ def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[s
     for i, item in enumerate(body.items):
         check_series_name(item.series, limits, f"items[{i}].series")
         if item.series in seen:
-            raise Problem("invalid", "a series twice", where=(f"items[{i}].series: the series is there already",))
+            raise Problem("invalid", "a series twice", where=(f"items[{i}].series: the series occurs twice",))
         seen.add(item.series)
         where = f"items[{i}].state"
         state = {name: _state_value(name, value, where, names.series, texts) for name, value in item.state.items()}

@@ -161,7 +161,7 @@ class Backup(_Table):
 
 
 class Rotation(_Table):
-    """When the log goes on in another file (SQLite)."""
+    """When the log continues in another file (SQLite)."""
 
     entries: int = Field(default=0, ge=0, description="of a file, after which the next one is begun; 0: never")
 
@@ -230,9 +230,11 @@ class MonitorTable(_Table):
     lags: int = Field(default=1, ge=1, le=64, description="steps whose sum is the target; 1: the next period")
     probation: int = Field(default=50, ge=1)
     calm: float = Field(default=1_000.0, gt=0.0)
-    max_overdue: float | None = Field(default=None, ge=0.0, description="outcomes that may be missing; none: not asked")
+    max_overdue: float | None = Field(
+        default=None, ge=0.0, description="maximum number of missing outcomes; none: no limit"
+    )
     grace_s: float = Field(
-        default=86_400.0, ge=0.0, le=_CENTURY_S, description="after which an outcome that is not there is overdue"
+        default=86_400.0, ge=0.0, le=_CENTURY_S, description="after which a missing outcome is overdue"
     )
 
     def watching(self, gate: Gate | None = None) -> Watching:
@@ -250,7 +252,7 @@ class PlanTable(_Table):
 
     name: str
     settings: str = Field(description="file, as for `ucsearch decide`")
-    task: str | None = Field(default=None, description="a task of one's own, 'package:object'")
+    task: str | None = Field(default=None, description="a task of your own, 'package:object'")
     valid_for_s: float = Field(
         default=86_400.0, gt=0.0, le=_CENTURY_S, description="how long a decision may be followed"
     )

@@ -430,7 +430,7 @@ def export_part(reader: AuditReader, first: int, last: int | None, previous: str
     """Some lines of an export, from entry `first` on, and the head after them. `previous` is the head before them,
     where some were exported already: a log that was rotated since has other entries under these numbers."""
     if previous and reader.get(first - 1).head != previous:
-        raise RecordError("the log goes on in another file")
+        raise RecordError("the log continues in another file")
     rows = list(islice(reader.rows(first, last), _EXPORTED))
     before = previous or (GENESIS if first == 1 else reader.get(first - 1).head if rows else "")
     out = []

@@ -135,7 +135,7 @@ async def verify(id: str, service: ServiceDep, principal: Viewer) -> Verified:
     return await service.verify(id, principal.scope)
 
 
-@decision_router.get("/series/{series:path}", summary="A series as it stands", responses=problems(404))
+@decision_router.get("/series/{series:path}", summary="Current state of a series", responses=problems(404))
 async def one_series(
     request: Request, series: str, service: ServiceDep, principal: Viewer, plan: Text = None
 ) -> Series:
@@ -220,7 +220,7 @@ async def resume(
 
 
 @action_router.post(
-    "/monitors/{plan}/rearm", status_code=201, summary="Start tripped streams anew", response_model=RearmedStreams,
+    "/monitors/{plan}/rearm", status_code=201, summary="Re-arm tripped streams", response_model=RearmedStreams,
     responses=_WRITES, openapi_extra=body_of(RearmBody),
 )  # fmt: skip
 async def rearm(

@@ -139,7 +139,7 @@ class ResumeBody(_Body):
 
 
 class RearmBody(_Body):
-    """Start tripped streams anew: these series ("" for all together), or without `streams` all that have tripped."""
+    """Re-arm tripped streams: these series ("" for all together), or without `streams` all that have tripped."""
 
     streams: Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(min_length=1, max_length=10_000)] | None = (
         None
@@ -326,7 +326,7 @@ class StreamView:
 
 @dataclass(frozen=True)
 class SeriesView:
-    """A series as it stands."""
+    """Current state of a series."""
 
     series: str
     newest: DecisionLine
@@ -344,7 +344,7 @@ class SeriesView:
 
 @dataclass(frozen=True)
 class Series(SeriesView):
-    """A series as it stands, with its monitor."""
+    """Current state of a series, with its monitor."""
 
     monitor: StreamView | None
     overdue: int

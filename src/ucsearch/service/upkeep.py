@@ -208,7 +208,7 @@ class Upkeep:
         why = f"rotation.entries = {self._file_entries}"
         made = rotate_log(self._place, at=self._clock(), by="service", why=why)
         self._next_rotation = 0.0
-        _log.info("the log goes on in another file", extra={"fields": {"file": made.new.name, "after": made.entries}})
+        _log.info("the log continues in another file", extra={"fields": {"file": made.new.name, "after": made.entries}})
 
     def _erase(self) -> None:
         """Take away what was kept for longer than `retention.days`, once a day."""

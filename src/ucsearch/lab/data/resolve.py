@@ -198,7 +198,7 @@ def _recorded_hash(record: Path) -> str:
 def _record(path: Path, url: str) -> None:
     record = {
         "bytes": path.stat().st_size,
-        "note": "no official hash was at hand: this is what the first download gave",
+        "note": "no official hash is known: this is the one of the first download",
         "sha256": sha256_of(path),
         "url": url,
     }

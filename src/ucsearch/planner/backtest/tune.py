@@ -96,7 +96,7 @@ class TuneResult:
         for t in self.trials:
             if t.final is not None:
                 lines.append(f"  on {len(t.final)} series: {t.label} {sign * t.final.sum():,.2f}")
-        later = ["", "on the later periods, looked at once:", self.report.text(width)]
+        later = ["", "on the later periods, replayed once:", self.report.text(width)]
         return "\n".join([*self.told, *lines, *later, "", self.verdict()])
 
     def verdict(self) -> str:

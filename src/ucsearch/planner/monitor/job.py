@@ -155,7 +155,8 @@ def run_watch(
                 except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
                     if isinstance(error, InputError):
                         raise
-                    words = f"entry {row.seq} of {reader.file_of(row)} is no decision this version can read ({error!r})"
+                    place = f"entry {row.seq} of {reader.file_of(row)}"
+                    words = f"{place} is not a decision that this version can read ({error!r})"
                     raise RecordError(words) from error
             elif plan is None and (sealed := segment_of(record, row)) is not None:
                 for forecast in segment_forecasts(reader.file_of(row), sealed):
@@ -307,13 +308,13 @@ class _Matched:
         out = list(given.notes) if given is not None else []
         if self._undated:
             out.append(
-                f"{self._undated} decisions have forecasts without a cutoff, so outcomes by date cannot be told apart: "
+                f"{self._undated} decisions have forecasts without a cutoff, so outcomes cannot be matched by date: "
                 "give forecasts a column cutoff, or number outcomes by step."
             )
         if self._waiting - self._undated > 0:
             out.append(f"{self._waiting - self._undated} decisions have no outcome yet.")
         if self._short:
-            out.append(f"{self._short} decisions keep too few steps of their forecast to be held against an outcome.")
+            out.append(f"{self._short} decisions keep too few steps of their forecast to be compared with an outcome.")
         if self._repeated:
             out.append(f"{self._repeated} decisions repeat a cutoff of their series; the first of each counts.")
         coarse = sorted(name for name, count in self.members.items() if count < LEAST_MEMBERS)

@@ -44,7 +44,7 @@ forecasts = "forecasts.csv"     # written by `ucsearch forecast`, read by `decid
 decisions = "decisions.csv"
 log = "decisions.db"            # the audit log
 orders = "orders.csv"           # written by `ucsearch orders`: what to bake
-pages = "pages"                 # every command leaves a page there
+pages = "pages"                 # every command writes a page there
 
 [task]
 name = "lead_time_inventory"

@@ -40,7 +40,7 @@ forecasts = "forecasts.csv"     # written by `ucsearch forecast`, read by `decid
 decisions = "decisions.csv"
 log = "decisions.db"            # the audit log
 plan = "plan.csv"               # written by `ucsearch explain --plan`
-pages = "pages"                 # every command leaves a page there; left out: none
+pages = "pages"                 # every command writes a page there; left out: none
 # archive = "archive.parquet"   # past forecasts and outcomes, for [forecast] recalibrate
 
 [task]

@@ -57,7 +57,7 @@ forecasts = "forecasts.csv"     # written by `ucsearch forecast`, read by `decid
 decisions = "decisions.csv"
 log = "decisions.db"            # the audit log
 orders = "orders.csv"           # written by `ucsearch orders`; or orders.xlsx
-pages = "pages"                 # every command leaves a page there; left out: none
+pages = "pages"                 # every command writes a page there; left out: none
 # archive = "archive.parquet"   # past forecasts and outcomes, for [forecast] recalibrate
 
 [task]
@@ -75,7 +75,7 @@ fixed_cost = 4.00       # EUR per order
 # case_pack = 0.0       # pieces; orders are rounded up to whole packs
 
 [actions]
-# Order sizes that are tried for each series: nothing, and so many up to two economic batches of its own demand.
+# Order sizes that are tried for each series: 0, and this many up to two economic batches of its own demand.
 # Or give fixed sizes, order_sizes = [0.0, 10.0, 20.0] under [task].
 lots = 8
 round_to = 1.0          # whole pieces
@@ -99,10 +99,10 @@ model = "sample"        # name of your forecaster for the record, where the file
 # recalibrate = "rolling"   # correct members by weekday, from past forecasts: needs files.archive
 
 [columns]
-# What your files call things; the names on the left are ours.
+# Names in your files; the names on the left are ours.
 # series = "sku"
 # rename = { stock = "on_hand" }      # states file: your name = our name
-ignore = ["pattern"]    # columns of yours that are not meant for us
+ignore = ["pattern"]    # columns of yours to ignore
 
 [forecaster]            # used by `ucsearch forecast`, `calibrate` and `backtest`
 name = "auto"           # by each series' past: smoothing, unbiased_ridge or bootstrap (intermittent demand); or one of

@@ -26,7 +26,7 @@ delivery_days = ["tuesday", "friday"]   # on which they arrive
 """,
     "shelf_life": f"""\
 shelf_life = {LIFE}          # periods in which a piece can be sold; states hold ages_1, ages_2, ... by periods left
-issuing = "fifo"        # the oldest leave first; "lifo": the newest
+issuing = "fifo"        # the oldest are sold first; "lifo": the newest
 disposal = 0.50         # EUR per piece that is discarded
 """,
     "fill_rate": """\

@@ -39,9 +39,9 @@ forecasts = "forecasts.csv"     # written by `ucsearch forecast`, read by `decid
 decisions = "decisions.csv"
 log = "decisions.db"            # the audit log
 orders = "orders.csv"           # written by `ucsearch orders`, a file for each truck
-pages = "pages"                 # every command leaves a page there
+pages = "pages"                 # every command writes a page there
 
-[shared]                # what all products share; `decide` keeps it
+[shared]                # limits that all products share
 truck = { column = "litres", per = "truck", limit = { north = 1300.0, south = 300.0 } }
 # truck = { column = "litres", limit = 900.0 }              # one truck for all
 # truck = { column = "litres", per = "truck", dates = "trucks.csv" }   # columns date, truck, limit
@@ -67,8 +67,8 @@ depth = 7               # days planned ahead
 
 [gate]
 certificate = true
-shared_gap = 0.01       # what sharing may lose at most, as a share of what the limits cost
-# shared_serve = "best" # send the best found even if it may lose more; else everybody takes the fallback
+shared_gap = 0.01       # accepted loss from sharing, as a share of what the limits cost
+# shared_serve = "best" # send the best found even if it loses more; else all take the fallback
 
 [columns]
 ignore = ["pattern"]
@@ -81,7 +81,7 @@ floor = 0.0
 [backtest]
 periods = 14
 warmup = 7
-# cluster = "store"     # intervals count what this column of the states names as one; else trucks
+# cluster = "store"     # the column of the states whose values are units of the intervals; default: trucks
 """
 
 

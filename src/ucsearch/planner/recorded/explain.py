@@ -95,7 +95,9 @@ def explain_row(reader: AuditReader, row: Row, settings: Settings | None = None)
         title, *rest = told.text.split("\n")
         return replace(told, text="\n".join([title, "", *map(plain, shared), "", "Without the limit:", *rest]))
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
+        raise RecordError(
+            f"entry {row.seq} of {log} is not a decision that this version can read ({error!r})"
+        ) from error
 
 
 def _binds(reader: AuditReader, row: Row, settings: Settings | None) -> list[str]:

@@ -75,7 +75,7 @@ def override_decision(
     if action is not None or quantity is not None:
         if "inputs" not in record:
             raise RecordError(
-                f"entry {row.seq}: the state could not be used, so the rules cannot be asked; mend its row in the "
+                f"entry {row.seq}: the state could not be used, so the rules cannot be checked; correct its row in the "
                 "states file (the column `problem` of the decisions says what) and decide again"
             )
         if found is None:

@@ -109,7 +109,7 @@ def refused_words(record: Mapping[str, Any]) -> str:
     what = "forecast" if "inputs" in record else "row of the states"
     return (
         f"its {what} could not be used, so nothing can be planned; "
-        "the column `problem` of its row in the decisions says why, mend that and decide again"
+        "the column `problem` of its row in the decisions says why, correct it and decide again"
     )
 
 
@@ -138,7 +138,9 @@ def asked_again(reader: AuditReader, row: Row, task: Task) -> Asked:
     except UCSearchError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise RecordError(f"entry {row.seq} is no decision this version can decide again ({error!r})") from error
+        raise RecordError(
+            f"entry {row.seq} is not a decision that this version can decide again ({error!r})"
+        ) from error
 
 
 def _trace(recorded: Mapping[str, Any], blobs: Mapping[str, Floats]) -> Trace:

@@ -73,7 +73,7 @@ class Columns(Table):
     model: str = Field(default="model", description="forecasts, optional: who made it")
     demand: str = Field(default="demand", description="sales: units asked for in a period")
     rename: dict[str, str] = Field(default={}, description="states: your name = our name, such as stock = 'on_hand'")
-    ignore: tuple[str, ...] = Field(default=(), description="columns of yours that are not meant for us")
+    ignore: tuple[str, ...] = Field(default=(), description="columns of yours to ignore")
     decimal: Literal["auto", ".", ","] = Field(default="auto", description="how numbers are written in CSV files")
     dates: Literal["auto", "dmy", "mdy"] = Field(
         default="auto", description="auto: 2024-05-20 or 20.05.2024; dmy: also 20/05/2024; mdy: also 05/20/2024"
@@ -137,14 +137,14 @@ class Actions(Table):
         default=None, description="ascending; with 0 (nothing) they replace task.order_sizes"
     )
     periods: tuple[int, ...] = Field(
-        default=(), description="besides multiples: sizes that cover so many periods of forecast demand, ascending"
+        default=(), description="sizes that cover this many periods of forecast demand, besides multiples; ascending"
     )
     batch: bool = Field(default=False, description="besides multiples: the economic batch of the fixed cost")
     lots: int = Field(
         default=0,
         ge=0,
         le=64,
-        description="instead: so many sizes on a lattice, up to two economic batches; for policy.mode = 'closed'",
+        description="instead: this many sizes on a lattice, up to two economic batches; for policy.mode = 'closed'",
     )
     points: int = Field(default=9, ge=1, le=256, description="outcomes per period that mode 'closed' tells apart")
     round_to: float = Field(
@@ -168,7 +168,7 @@ class Forecast(Table):
     )
     seed: int = Field(default=1, ge=0, description="of sobol points")
     crossing: Literal["refuse", "sort"] = Field(default="refuse", description="crossed quantiles")
-    steps: int | None = Field(default=None, ge=1, description="use only so many steps of each forecast")
+    steps: int | None = Field(default=None, ge=1, description="use only this many steps of each forecast")
     recalibrate: Literal["rolling", "paths", "off"] = Field(
         default="off", description="correct members by phase of the season, from an archive of past forecasts"
     )

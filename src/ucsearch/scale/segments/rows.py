@@ -44,7 +44,7 @@ COLUMNS: dict[str, str] = {
     "rivals": "f8[]",  # (m, 5) reward, uncertainty, upper, reward-only lower and upper
     "first": "f8[]",  # (m, 2) reward and uncertainty of the first step
     "paths": "i2[]",  # (m, d) action indices, -1 where there is none
-    "counters": "i8[]",  # index of the action put forward; expansions, action scores, simulations, nodes of the proofs
+    "counters": "i8[]",  # index of the proposed action; expansions, action scores, simulations, nodes of the proofs
 }
 DIGEST = "digest"
 TEXTS = tuple(name for name, kind in COLUMNS.items() if kind == "text")

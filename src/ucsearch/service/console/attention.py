@@ -91,7 +91,7 @@ def monitor_needs(m: MonitorView, starved: Sequence[tuple[str, int]] = (), since
         out.append(Need("bad", "tripped", m.plan, "", text, m.pool.since, act="rearm"))
     tripped = [s for s in m.streams if s.state == "tripped"]
     if len(tripped) > _TOGETHER:
-        text = f"{_name_some([s.series for s in tripped], m.tripped)} have tripped. Their fallbacks leave instead."
+        text = f"{_name_some([s.series for s in tripped], m.tripped)} have tripped. Their fallbacks are sent instead."
         first = min(s.since for s in tripped)
         out.append(Need("bad", "tripped", m.plan, "", text, first, act="rearm"))
     else:

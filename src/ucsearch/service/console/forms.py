@@ -215,7 +215,7 @@ def _chosen_action(service: Service, view: DecisionView, fields: Mapping[str, st
         raise Problem("invalid", "choose an action, or write a number")
     task = service.task_of(view.record)
     if task is None:
-        raise Problem("not_allowed", "the rules of this decision's task cannot be asked here")
+        raise Problem("not_allowed", "the rules of this decision's task cannot be checked here")
     if choice != "other":
         for action in view.record["task"]["actions"]:
             if action is not None and presenters.choice_of(action) == text:

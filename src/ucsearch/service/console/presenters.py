@@ -61,7 +61,7 @@ class Told:
     text: str
     conditions: tuple[Condition, ...]
     rivals: tuple[Mapping[str, Any], ...]  # best first
-    chosen: int | None  # index of the one that was put forward
+    chosen: int | None  # index of the proposed one
     fan: str  # SVG, "" where there is no forecast
     fan_rows: tuple[tuple[int, tuple[float, ...], float | None], ...]  # step, quantiles, what came
     plan: str  # SVG

@@ -248,7 +248,7 @@ def _control_answer(_: AuditReader, rows: Sequence[Row]) -> Controlled:
 
 
 async def rearm(service: Service, principal: Principal, request: Request, plan: str, body: RearmBody) -> Done:
-    """Start tripped streams anew, in one commit: after the forecasts' model was changed, or because a person accepts
+    """Re-arm tripped streams, in one commit: after the forecasts' model was changed, or because a person accepts
     it."""
     found, text = service.plan(plan), reason_of(body.why)
     if found.watching is None:

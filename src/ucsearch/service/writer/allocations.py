@@ -48,7 +48,7 @@ async def allocate(service: Service, principal: Principal, request: Request, pla
             series = str(row.record["series"])
             check_series(principal, named.name, series)
             if series in rows:
-                raise Problem("invalid", f"{excerpt(series)} is there twice", where=(f"items[{i}].decision",))
+                raise Problem("invalid", f"{excerpt(series)} occurs twice", where=(f"items[{i}].decision",))
             rows[series], columns[series] = row, item.columns
         try:
             shared = _shared(named.settings, amounts, columns)

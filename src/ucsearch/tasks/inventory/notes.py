@@ -52,7 +52,7 @@ def advice_on(policy: Policy) -> dict[str, str]:
 def _outlasts(planned: int, terminal: Any) -> str:
     text = f"lasts past the {planned} periods planned"
     if terminal is rules.terminal_cycle:
-        return f"{text}; what is left then counts by the order that it puts off"
+        return f"{text}; stock left then is valued by the order that it postpones"
     return f"{text}: {OUTLASTS}"
 
 

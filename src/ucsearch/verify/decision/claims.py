@@ -97,7 +97,7 @@ class _Decision:
         return self.doubts
 
     def _member_feasible(self) -> float:
-        """Weight of the members for which the path put forward keeps every rule."""
+        """Weight of the members for which the proposed path keeps every rule."""
         chosen = next((x for x in self.r["rivals"] if x["index"] == self.claim["action_index"]), None)
         if chosen is None or not chosen["path"] or not self.p.members:
             return math.nan
@@ -298,7 +298,7 @@ class _Decision:
             self.own[i].update(upper=best.score, upper_size=self.p.size(best))
 
     def _rounding(self, value: float, size: float) -> float:
-        """By how much sums in another order may differ: tau of a value and the path put forward."""
+        """By how much sums in another order may differ: tau of a value and the proposed path."""
         chosen = num(self.own.get(self.claim["action_index"], {}).get("size"))
         largest = max([x for x in (abs(value), size, chosen) if x < math.inf], default=0.0)
         return float(self.p.eps * largest) + FEWER_DIGITS
