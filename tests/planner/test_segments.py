@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -33,16 +32,13 @@ from ucsearch.planner.decide import segments
 from ucsearch.planner.recorded.explain import explain_series
 from ucsearch.records import AuditReader
 from ucsearch.scale.segments.audit import segments_of, verify_segments
-from ucsearch.scale.segments.files import find_row, folder_of, part_name
-from ucsearch.scale.segments.reader import SegmentReader, proof_of
+from ucsearch.scale.segments.files import Sealed, find_row, folder_of, part_name
+from ucsearch.scale.segments.reader import SegmentReader, row_proof
 from ucsearch.scale.segments.rows import COLUMNS as COLUMN_NAMES
 from ucsearch.scale.segments.rows import Batch, digests_of, row_texts
 from ucsearch.scale.segments.shared import Shared
 from ucsearch.verify import verify_file
-from ucsearch.verify.chain import read_checkpoint
-from ucsearch.verify.figures import Invalid
-from ucsearch.verify.read import Malformed
-from ucsearch.verify.segments import numbers, proof_bytes, row_digest, verify_proof
+from ucsearch.verify.segments import numbers, row_digest
 
 SEGMENTED = "segment_from = 1\n"
 DEEP = make_settings(SEGMENTED)
@@ -66,10 +62,13 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
-def segment(folder: Path) -> Path:
+def sealed(folder: Path) -> Sealed:
     with AuditReader(folder / "log.db") as reader:
-        _, sealed = next(segments_of(reader))
-    return folder_of(folder / "log.db", sealed.run)
+        return next(segments_of(reader))[1]
+
+
+def segment(folder: Path) -> Path:
+    return folder_of(folder / "log.db", sealed(folder).run)
 
 
 def fault(folder: Path, **options: Any) -> str:
@@ -224,8 +223,8 @@ def test_a_row_with_its_digest_made_again(folder: Path) -> None:
     rewrite(part, edited("digest", 1, lambda v: digest))
     assert fault(folder).endswith(f"{part_name(1)}: not the file that was sealed")
     assert f"{part_name(1)}, row 2, series 'D': column action is not what its inputs give" in fault(folder, sample=-1)
-    with SegmentReader(folder / "log.db") as reader, pytest.raises(RecordError, match="not the row that was sealed"):
-        proof_of(reader, "D")
+    with pytest.raises(RecordError, match="not the row that was sealed"):
+        row_proof(place, sealed(folder), "D")
 
 
 def test_the_verifier_reads_the_files_by_its_own_code(folder: Path) -> None:
@@ -276,8 +275,8 @@ def test_a_pipe_or_a_hole_in_a_file_s_place_is_named(folder: Path, name: str) ->
     os.mkfifo(path)
     assert name in fault(folder)
     if name != "shared.json":  # which a proof does not need
-        with SegmentReader(folder / "log.db") as reader, pytest.raises(RecordError, match="regular file"):
-            proof_of(reader, "C")
+        with pytest.raises(RecordError, match="regular file"):
+            row_proof(segment(folder), sealed(folder), "C")
     path.unlink()
     path.touch()
     os.truncate(path, 2**40)
@@ -369,36 +368,6 @@ def test_the_published_vector() -> None:
     own |= {"action": np.array([np.nan]), "bits": np.array([1]), "state": np.array([[0.0, 2.5]])}
     own |= {"paths": np.array([[-1, 2]], "i2")}
     assert digests_of(Batch(texts, own), "00" * 32)[0].hex() == wanted
-
-
-def test_a_proof_needs_only_the_note(folder: Path) -> None:
-    runner, log = CliRunner(), str(folder / "log.db")
-    words = ["log", "checkpoint", str(folder / "note"), "--log", log, "--key", str(folder / "key")]
-    done = runner.invoke(app, [*words, "--new-key", "example.com/log"])
-    assert done.exit_code == 0, done.output
-    with SegmentReader(log) as reader:
-        proof = proof_bytes(proof_of(reader, "C"))
-    (folder / "log.db").unlink()
-    shutil.rmtree(folder / "log.db.d")
-    pins = read_checkpoint(folder / "note", str(folder / "key.pub"))
-    assert verify_proof(proof, pins) == "series 'C': RELEASED, action 15, in entry 1 of 1"
-    assert not pins.doubt
-    assert read_checkpoint(folder / "note", None).doubt  # anybody may have written it
-    for change in (
-        lambda p: p["row"].update(action=p["row"]["state"]),
-        lambda p: p.update(part=part_name(0)),
-        lambda p: p.update(series="D"),
-        lambda p: p["path"].pop(),
-        lambda p: p["entry"].update(seq=2),
-        lambda p: p["entry"].update(record=p["entry"]["record"].replace('"count":5', '"count":6')),
-    ):
-        content = json.loads(proof)
-        change(content)
-        with pytest.raises(Invalid):
-            verify_proof(json.dumps(content).encode(), pins)
-    for text in ("", "[]", "{}", '{"schema":"ucsearch.proof/1","entry":{}}', "[" * 100_000):
-        with pytest.raises(Malformed):
-            verify_proof(text.encode(), pins)
 
 
 def test_explain_and_override_a_row(folder: Path) -> None:

@@ -16,7 +16,7 @@ from tests.scale.kit import COUNT, TOML, batch, digests, sealed_digests  # noqa:
 from tests.scale.processes import KilledOnce, descendants  # noqa: E402
 from ucsearch.errors import RecordError  # noqa: E402
 from ucsearch.scale import Job, decide_batch  # noqa: E402
-from ucsearch.scale.backends import decide_dataframe, write_spark_parts  # noqa: E402
+from ucsearch.scale.backends import write_spark_parts  # noqa: E402
 from ucsearch.scale.parts import begin_parts, seal_parts  # noqa: E402
 from ucsearch.scale.segments.audit import verify_segment  # noqa: E402
 
@@ -56,11 +56,6 @@ def test_every_partitioning_has_the_plain_rows(
     sealed = seal_parts(JOB, folder, tmp_path / "log.db", parts)
     assert (sealed.count, sealed_digests(folder, sealed)) == (COUNT, plain)
     assert verify_segment(folder, sealed, sample=1, engine="python").fault == ""
-
-
-def test_decisions_to_look_at(spark: Any, plain: dict[str, bytes]) -> None:
-    rows = decide_dataframe(spark.createDataFrame(batch()), JOB).collect()
-    assert {row["series"]: bytes(row["digest"]) for row in rows} == plain
 
 
 def test_an_executor_is_killed(spark: Any, plain: dict[str, bytes], tmp_path: Path) -> None:

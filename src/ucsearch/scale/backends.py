@@ -18,7 +18,6 @@ from ucsearch.scale.job import Job
 from ucsearch.scale.parts import Folder, run_part, write_named
 
 __all__ = [
-    "decide_dataframe",
     "run_parts",
     "write_ray_parts",
     "write_spark_parts",
@@ -57,25 +56,6 @@ def write_spark_parts(frame: Any, job: Job, folder: str | Path) -> Any:
                 yield pa.RecordBatch.from_pydict({"part": [name], "rows": [rows]})
 
     return frame.mapInArrow(work, "part string, rows long")
-
-
-def decide_dataframe(frame: Any, job: Job) -> Any:
-    """A DataFrame of (series, outcome, action, reason, digest), for whoever only wants to look."""
-
-    def work(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            if batch.num_rows:
-                shown = decide_batch(batch, job).select(["series", "outcome", "action", "reason", "digest"])
-                yield from shown.cast(_shown()).to_batches()
-
-    return frame.mapInArrow(work, "series string, outcome string, action double, reason string, digest binary")
-
-
-def _shown() -> Any:
-    import pyarrow as pa
-
-    texts = [(n, pa.string()) for n in ("series", "outcome")]
-    return pa.schema([*texts, ("action", pa.float64()), ("reason", pa.string()), ("digest", pa.binary())])
 
 
 def write_ray_parts(dataset: Any, job: Job, folder: str | Path, *, blocks: int, batch_size: int = 1_000) -> list[str]:

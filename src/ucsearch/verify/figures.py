@@ -79,8 +79,3 @@ def require(where: str, holds: bool, claimed: Any, derived: Any) -> None:
 def expect(where: str, claimed: Any, derived: Any) -> None:
     same = shown(claimed) if isinstance(claimed, tuple) else claimed
     require(where, same == shown(derived), claimed, derived)
-
-
-def expect_close(where: str, claimed: Any, derived: float) -> None:
-    own = num(claimed)
-    require(where, is_close(own, derived) or (own != own and derived != derived), claimed, derived)

@@ -1,13 +1,9 @@
-"""Segments in the verifier's own words: the files that an entry names, a row's digest, and the way up to a signed note.
-
-A proof is one JSON object: the row, its part and the path to that part's root, the entry of the chain that names the
-root, and the path from there to the root of the note. Standard library only.
-"""
+"""Segments in the verifier's own words: the files that an entry names, a row's digest, and its path to the root of its
+part, which an override of the row holds. Standard library only."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import struct
 from base64 import b64decode
@@ -15,11 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ucsearch.verify.chain import Pins
 from ucsearch.verify.figures import Invalid, expect, require, shown
 from ucsearch.verify.kinds import verify_override
-from ucsearch.verify.read import Malformed, canonical, digest, loads, read_record
-from ucsearch.verify.schema import check_known
+from ucsearch.verify.read import Malformed, canonical, loads
 from ucsearch.verify.untrusted import open_regular
 
 # Of a row as a proof has it: texts, and base64 of little-endian numbers.
@@ -28,8 +22,6 @@ NUMBERS = (
     "action", "fallback", "shape", "state", "params", "actions", "members", "weights", "claims", "bits", "rivals",
     "first", "paths", "counters",
 )  # fmt: skip
-PROOF = "ucsearch.proof/1"
-LARGEST = 16 << 20  # bytes of a proof
 LONGEST = 80  # steps of a path: no tree has 2**80 leaves
 LONGEST_FILE = 1 << 36  # bytes of a part: a hole of a terabyte takes no room on a disk, but an hour to read
 PIECE = 1 << 20  # bytes that are read at a time
@@ -123,45 +115,6 @@ def verify_row(proof: Mapping[str, Any], segment: Mapping[str, Any]) -> dict[str
     return dict(proof["row"])
 
 
-def verify_proof(data: bytes, pins: Pins) -> str:
-    """One line about the row that a proof shows to be in the log that a note vouches for; `Invalid` or `Malformed`
-    otherwise."""
-    if len(data) > LARGEST:
-        raise Malformed("too long for a proof")
-    proof = loads(data)
-    if not isinstance(proof, dict) or proof.get("schema") != PROOF or not isinstance(proof.get("entry"), dict):
-        raise Malformed(f"not a proof (schema {PROOF} expected)")
-    if pins.root is None:
-        raise Malformed("the checkpoint is no note: it has no root")
-    entry = proof["entry"]
-    texts = [entry.get(name) for name in ("record", "previous")]
-    time, seq = entry.get("written_at"), entry.get("seq")
-    if not all(isinstance(x, str) for x in texts) or not (time is None or isinstance(time, str)):
-        raise Malformed("proof.entry: members of other types")
-    if type(seq) is not int or not 0 < seq < 2**63 or not _HEX.fullmatch(texts[1]):
-        raise Malformed("proof.entry: members of other types")
-    try:  # a lone surrogate stands for a byte of the log, or for nothing
-        moment = (time or "").encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise Malformed("proof.entry.written_at: not a text") from None
-    body = texts[0].encode("utf-8", "surrogatepass")
-    record = read_record(body)
-    expect("proof.entry.kind", check_known(record), "segment")
-    row = verify_row(proof, record)
-    expect("proof.series", proof.get("series"), row["series"])
-    link = bytes.fromhex(texts[1]) + seq.to_bytes(8, "big") + bytes.fromhex(digest("audit-entry/1", body))
-    head = digest("audit-head/1", link + moment)
-    require("proof.entry.size", type(entry.get("size")) is int, entry.get("size"), pins.size)
-    expect("proof.entry.size", entry.get("size"), pins.size)
-    found = climb(hashlib.sha256(b"\x00" + bytes.fromhex(head)).digest(), entry.get("path"), "proof.entry.path")
-    require("proof.entry", found == pins.root, found.hex(), f"{pins.root.hex()}, the root of the note")
-    if seq > pins.size:
-        raise Invalid("proof.entry.seq", seq, f"at most {pins.size}")
-    action = numbers(row, "action")
-    sent = "no action" if len(action) != 1 or math.isnan(action[0]) else f"action {action[0]:.15g}"
-    return f"series {row['series']!r}: {row['outcome']}, {sent}, in entry {seq} of {pins.size}"
-
-
 def verify_row_override(
     r: Mapping[str, Any], segment: Mapping[str, Any], digest: str, task_of: Callable[[str], Any]
 ) -> str:
@@ -189,8 +142,3 @@ def verify_row_override(
         return verify_override(r, target, digest, lambda: rules)
     except (LookupError, TypeError, AttributeError) as error:
         raise Malformed(f"proof.row: {error!r}") from None
-
-
-def proof_bytes(proof: Mapping[str, Any]) -> bytes:
-    """The canonical form of a proof."""
-    return canonical(dict(proof))

@@ -13,7 +13,7 @@ from ucsearch.records.entries import GENESIS, Row, entry_digest, next_head
 from ucsearch.records.export import jsonl_line
 from ucsearch.records.files import whole_file
 from ucsearch.records.log import AuditReader
-from ucsearch.records.merkle import climb, leaf_hash, path_from
+from ucsearch.records.merkle import climb, path_from
 from ucsearch.scale.segments.audit import segments_of
 from ucsearch.scale.segments.files import DIGEST, SHARED, Place, Sealed, find_row, folder_of, part_names, read_part
 from ucsearch.scale.segments.rebuild import rebuilt, record_of
@@ -21,7 +21,7 @@ from ucsearch.scale.segments.rows import digests_of, row_texts
 from ucsearch.scale.segments.shared import Shared
 from ucsearch.task import Task
 
-__all__ = ["SegmentReader", "export_records", "proof_of", "row_proof"]
+__all__ = ["SegmentReader", "export_records", "row_proof"]
 
 
 class SegmentReader(AuditReader):
@@ -106,27 +106,6 @@ def row_proof(folder: Path, sealed: Sealed, series: str) -> dict[str, Any]:
     if climb(digest, path).hex() != sealed_root:
         raise RecordError(f"{place.part}, series {series!r}: not the row that was sealed; verify the log")
     return {"part": place.part, "row": row, "path": [list(step) for step in path]}
-
-
-def proof_of(reader: SegmentReader, series: str, size: int | None = None) -> dict[str, Any]:
-    """That the newest row of a series is in the log as it was after `size` entries (all, when not given)."""
-    count = reader.count() if size is None else size
-    for row, sealed in segments_of(reader, newest_first=True):
-        folder = folder_of(reader.file_of(row), sealed.run)
-        if row.seq > count or find_row(folder, series) is None:
-            continue
-        heads = [r.head for r in reader.rows(1, count)]
-        path = path_from([leaf_hash(bytes.fromhex(head)) for head in heads], row.seq - 1)
-        entry = {
-            "seq": row.seq,
-            "record": row.body.decode("utf-8"),
-            "previous": GENESIS if row.seq == 1 else heads[row.seq - 2],
-            "written_at": row.written_at,
-            "size": count,
-            "path": [list(step) for step in path],
-        }
-        return {"schema": "ucsearch.proof/1", "series": series, **row_proof(folder, sealed, series), "entry": entry}
-    raise RecordError(f"{reader.path}: no segment has a series {series!r}")
 
 
 def export_records(
