@@ -20,7 +20,7 @@ from ucsearch.planner.recorded.explain import retell
 from ucsearch.records.canonical import seal
 from ucsearch.records.record import decision_record
 from ucsearch.verify import verify_record
-from ucsearch.verify.decision.excused import NOTES
+from ucsearch.verify.decision.gate import NOTES
 
 
 class S(NamedTuple):

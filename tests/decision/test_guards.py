@@ -19,8 +19,8 @@ from ucsearch.errors import InputError
 from ucsearch.layout import Layout
 from ucsearch.verify import monitor
 from ucsearch.verify.allocation_later import amount_used
-from ucsearch.verify.decision.excused import _nothing_found
-from ucsearch.verify.figures import Invalid
+from ucsearch.verify.decision.gate import _nothing_found
+from ucsearch.verify.verdict import Invalid
 
 
 class S(NamedTuple):

@@ -17,7 +17,7 @@ from ucsearch.decision.gate import Reason
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.status import Status
 from ucsearch.verify import verify_record
-from ucsearch.verify.decision.excused import NOTES
+from ucsearch.verify.decision.gate import NOTES
 
 GATE = uc.Gate(time_budget_s=10.0)
 

@@ -13,7 +13,7 @@ import ucsearch as uc
 from ucsearch.records.record import decision_record
 from ucsearch.verify import verify_record
 from ucsearch.verify.allocation_later import amount_used
-from ucsearch.verify.figures import Invalid
+from ucsearch.verify.verdict import Invalid
 
 ARRAYS = (np.array(1.0), np.array(True), np.array(1.0, object))  # of no dimension
 COMPLEX = (1 + 0j, np.complex128(1 + 5j), np.complex64(1))

@@ -21,10 +21,9 @@ from ucsearch.engine.arrays import Col, OutI
 from ucsearch.policies import ConstrainedBeam
 from ucsearch.verify.allocation_later import amount_used
 from ucsearch.verify.decision.claims import _Decision
-from ucsearch.verify.decision.excused import _nothing_found
-from ucsearch.verify.decision.gate import _age, _site, certificate
-from ucsearch.verify.figures import Invalid, shown
+from ucsearch.verify.decision.gate import _age, _nothing_found, _site, certificate
 from ucsearch.verify.monitor import _alike, _close
+from ucsearch.verify.verdict import Invalid, shown
 
 WINDOWS, M, HIGH = 4000, 4, 4.0
 TAU = 5e-10

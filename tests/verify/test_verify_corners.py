@@ -23,8 +23,9 @@ from ucsearch.records import AuditLog as RawLog
 from ucsearch.records import blob_id, decode_array, encode_array, seal
 from ucsearch.records.canonical import canonical
 from ucsearch.records.record import decision_record
-from ucsearch.verify import BUDGET, NoTask, Verdict, figures, find_task, verify_file, verify_record
+from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, verify_file, verify_record
 from ucsearch.verify import read as formats
+from ucsearch.verify import verdict as figures
 from ucsearch.verify.api import _Terms, _verify
 from ucsearch.verify.chain import Link
 from ucsearch.verify.trust import tasks

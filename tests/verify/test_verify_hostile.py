@@ -31,7 +31,7 @@ from ucsearch.records import seal
 from ucsearch.records import sqlite as store
 from ucsearch.records.record import decision_record
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.verify import NoTask, untrusted, verify_file, verify_record
+from ucsearch.verify import NoTask, read, verify_file, verify_record
 from ucsearch.verify.__main__ import main
 from ucsearch.verify.decision.demands import read_gate
 from ucsearch.verify.read import Malformed
@@ -256,7 +256,7 @@ def test_the_verifier_knows_what_the_writer_makes() -> None:
     from hashlib import sha256
 
     known = {name: sha256(sql.encode()).hexdigest()[:16] for name, sql in store.SCHEMA.items()}
-    assert (store.FORMAT, known) == (untrusted.FORMAT, untrusted.SCHEMA)
+    assert (store.FORMAT, known) == (read.FORMAT, read.SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_columns_of_other_types(change: tuple[str, str], says: str, tmp_path: Pa
 def test_a_value_cannot_be_longer_than_the_file(tmp_path: Path) -> None:
     """A page that claims a record of 900 MB, in a file of some kB, is refused before memory is asked for."""
     exported(tmp_path / "a.jsonl", own())
-    with untrusted.opened(tmp_path / "a.db") as log:
+    with read.opened(tmp_path / "a.db") as log:
         with pytest.raises(sqlite3.Error, match="too big"):
             log.execute("SELECT data FROM blobs WHERE id = ?", ("x" * 1_000_000,)).fetchall()
         for statement in (

@@ -21,8 +21,8 @@ from ucsearch.verify.decision import closed, machine
 from ucsearch.verify.decision.claims import verify_decision
 from ucsearch.verify.decision.dialect import Refused, read
 from ucsearch.verify.decision.machine import Machine
-from ucsearch.verify.figures import Invalid
 from ucsearch.verify.read import canonical, loads
+from ucsearch.verify.verdict import Invalid
 
 
 class Interpreted(machine.Engine):

@@ -11,9 +11,9 @@ import pytest
 
 from tests.kit.stories import rows
 from ucsearch.verify.chain import read_checkpoint
-from ucsearch.verify.figures import Invalid
 from ucsearch.verify.read import Malformed
 from ucsearch.verify.segments import verify_row
+from ucsearch.verify.verdict import Invalid
 
 VALUES: tuple[Any, ...] = (
     None, True, -1, 1.5, "", "x", "\ud800", "\udc80", "\x1b[2J", "é" * 64, [], {}, [[]], 2**70, 1e308, "9" * 5000,

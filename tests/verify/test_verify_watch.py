@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 import math
 import random
 import struct
@@ -21,11 +20,11 @@ import pytest
 from ucsearch.monitor import Settings, rank_of
 from ucsearch.monitor.journal import Journal, period_key, settings_content
 from ucsearch.verify import monitor as verifier
-from ucsearch.verify.chain import Link, Pins, Tree, verify_rotation
-from ucsearch.verify.figures import Invalid
+from ucsearch.verify.chain import Link, Tree, verify_rotation
 from ucsearch.verify.monitor import Watch
-from ucsearch.verify.read import Entry, Malformed, canonical, digest
-from ucsearch.verify.segments import NUMBERS, TEXTS, climb, numbers, row_digest, verify_proof, verify_row
+from ucsearch.verify.read import Entry, Malformed
+from ucsearch.verify.segments import NUMBERS, TEXTS, climb, numbers, row_digest, verify_row
+from ucsearch.verify.verdict import Invalid
 
 MEMBERS, HORIZON, FIELDS = 50, 3, 2
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -405,85 +404,31 @@ def test_the_way_up_to_a_root() -> None:
             climb(leaf, odd, "p")
 
 
-def proof() -> tuple[Record, Pins]:
-    """A row in the second of two leaves of its segment, which is entry 2 of 3."""
+def proof() -> tuple[Record, Record]:
+    """A row in the second of two leaves of its segment's part, and the segment."""
     other = hashlib.sha256(b"other").digest()
     part = {"name": "part-000000.parquet", "sha256": SHARED, "rows": 2}
     part["root"] = pair(other, row_digest(row(), SHARED)).hex()
-    record = {"kind": "segment", "shared": SHARED, "parts": [part]}
-    body = canonical(record)
-    link = bytes(32) + (2).to_bytes(8, "big") + bytes.fromhex(digest("audit-entry/1", body))
-    head = digest("audit-head/1", link + b"2024-01-01")
-    around = [hashlib.sha256(bytes([k])).digest() for k in (7, 8)]
-    root = pair(pair(around[0], hashlib.sha256(b"\x00" + bytes.fromhex(head)).digest()), around[1])
-    entry = {"record": body.decode(), "previous": "00" * 32, "written_at": "2024-01-01", "seq": 2, "size": 3,
-             "path": [["left", around[0].hex()], ["right", around[1].hex()]]}  # fmt: skip
-    return (
-        {
-            "schema": "ucsearch.proof/1",
-            "series": "A",
-            "part": part["name"],
-            "row": row(),
-            "path": [["left", other.hex()]],
-            "entry": entry,
-        },
-        Pins({3: "ff" * 32}, root),
-    )
+    segment = {"kind": "segment", "shared": SHARED, "parts": [part]}
+    return {"part": part["name"], "row": row(), "path": [["left", other.hex()]]}, segment
 
 
-@pytest.fixture
-def any_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ucsearch.verify.segments.read_record", json.loads)
-    monkeypatch.setattr("ucsearch.verify.segments.check_known", lambda record: record["kind"])
-
-
-@pytest.mark.usefixtures("any_record")
 def test_a_proof_by_hand() -> None:
-    good, pins = proof()
-    assert verify_proof(canonical(good), pins) == "series 'A': HOLD, no action, in entry 2 of 3"
-    assert verify_row(good, segment_of(good)) == row()
-
-    def entry(**changes: Any) -> Callable[[Record], None]:
-        return lambda p: p["entry"].update(changes)
-
+    good, segment = proof()
+    assert verify_row(good, segment) == row()
     invalid: list[Callable[[Record], None]] = [
         lambda p: p["row"].update(action=floats(1.0)), lambda p: p.update(part="part-000001.parquet"),
-        lambda p: p.update(series="B"), lambda p: p["path"].clear(),
-        entry(previous="11" * 32), entry(written_at=None), entry(seq=1), entry(seq=3), entry(size=4), entry(path=[]),
+        lambda p: p["path"].clear(),
     ]  # fmt: skip
-    malformed: list[Callable[[Record], None]] = [
-        lambda p: p.update(schema="ucsearch.proof/2"), lambda p: p.update(entry=[]), entry(seq=0), entry(seq=2**63),
-        entry(seq=True), entry(previous="x"), entry(previous=None), entry(written_at=3),
-        entry(record=None), lambda p: p.update(row=[]), lambda p: p.update(path=None),
-    ]  # fmt: skip
+    malformed: list[Callable[[Record], None]] = [lambda p: p.update(row=[]), lambda p: p.update(path=None)]
     for kind, changes in ((Invalid, invalid), (Malformed, malformed)):
-        for k, change in enumerate(changes):
+        for change in changes:
             forged = copy.deepcopy(good)
             change(forged)
             with pytest.raises(kind):
-                print(k, verify_proof(canonical(forged), pins))
-    with pytest.raises(Malformed, match="no root"):
-        verify_proof(canonical(good), pins._replace(root=None))
-    with pytest.raises(Malformed):
-        verify_proof(b"[]", pins)
-    with pytest.raises(Malformed, match="too long"):
-        verify_proof(b" " * ((16 << 20) + 1), pins)
+                verify_row(forged, segment)
     for shared in (None, "ab", "AB" * 32):
         with pytest.raises(Malformed, match="not a digest"):
-            verify_row(good, {**segment_of(good), "shared": shared})
-    other = copy.deepcopy(good)
-    other["entry"]["record"] = good["entry"]["record"].replace("segment", "decision")
-    with pytest.raises(Invalid, match="kind"):
-        verify_proof(canonical(other), pins)
-
-
-@pytest.mark.usefixtures("any_record")
-def test_a_proof_beyond_the_note() -> None:
-    """The path leads to the root and the size agrees: a number beyond it still is none of the log's."""
-    good, pins = proof()
-    with pytest.raises(Invalid, match="at most 1"):
-        verify_proof(canonical({**good, "entry": {**good["entry"], "size": 1}}), pins._replace(heads={1: "ff" * 32}))
-
-
-def segment_of(good: Record) -> Any:
-    return json.loads(good["entry"]["record"])
+            verify_row(good, {**segment, "shared": shared})
+    with pytest.raises(Invalid):
+        verify_row(good, {**segment, "parts": segment["parts"] * 2})

@@ -106,9 +106,8 @@ def known_checkpoint(path: Path, key: str | None, *, either: bool = False) -> Kn
     from ucsearch.errors import RecordError
     from ucsearch.records import Checkpoint
     from ucsearch.verify.chain import read_checkpoint
-    from ucsearch.verify.figures import Invalid
-    from ucsearch.verify.read import Malformed
-    from ucsearch.verify.untrusted import open_regular
+    from ucsearch.verify.read import Malformed, open_regular
+    from ucsearch.verify.verdict import Invalid
 
     try:
         with open_regular(path) as file:

@@ -12,10 +12,9 @@ from typing import Any
 
 from ucsearch.verify.allocation_later import Least, Paths, amount_used
 from ucsearch.verify.decision.inputs import rules_of
-from ucsearch.verify.decision.meter import OutOfNodes
-from ucsearch.verify.decision.problem import CLOSED
-from ucsearch.verify.figures import Record, action_of, expect, near, num, require, share
+from ucsearch.verify.decision.problem import CLOSED, OutOfNodes
 from ucsearch.verify.read import Blobs, Malformed, read_blob
+from ucsearch.verify.verdict import Record, action_of, expect, near, num, require, share
 
 SMALL = 1e-9  # of a simulated rule's limits
 ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a decision's trace

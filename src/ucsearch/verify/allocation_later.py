@@ -13,13 +13,10 @@ from ucsearch.verify.decision.answers import as_float
 from ucsearch.verify.decision.closed import Graph
 from ucsearch.verify.decision.inputs import problem_of
 from ucsearch.verify.decision.law import Law
-from ucsearch.verify.decision.meter import Meter
-from ucsearch.verify.decision.problem import CLOSED, Fault
-from ucsearch.verify.decision.values import TooMany
-from ucsearch.verify.figures import Invalid, Record, num, require
+from ucsearch.verify.decision.problem import CLOSED, Fault, Meter, TooMany
 from ucsearch.verify.read import Blobs, Malformed, read_blob
 from ucsearch.verify.trust import is_genuine
-from ucsearch.verify.verdict import describe
+from ucsearch.verify.verdict import Invalid, Record, describe, num, require
 
 CONFIDENCE, LEAST_PATHS, MOST_PATHS = 0.975, 20, 10_000
 

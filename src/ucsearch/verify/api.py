@@ -25,16 +25,15 @@ from ucsearch.verify.chain import (
 )
 from ucsearch.verify.decision.claims import verify_decision
 from ucsearch.verify.decision.demands import demand
-from ucsearch.verify.decision.excused import NOTES, excuse_of
+from ucsearch.verify.decision.gate import NOTES, excuse_of
 from ucsearch.verify.decision.machine import Machine
-from ucsearch.verify.figures import Elsewhere, Invalid, expect, require
 from ucsearch.verify.kinds import verify_control, verify_event, verify_override, verify_refusal, verify_report
 from ucsearch.verify.monitor import Watch
 from ucsearch.verify.read import Entry, Malformed, Sources, canonical, digest, read_record
 from ucsearch.verify.schema import check_known
 from ucsearch.verify.segments import verify_row_override, verify_segment
 from ucsearch.verify.trust import NoTask, is_genuine, tasks
-from ucsearch.verify.verdict import Verdict, describe
+from ucsearch.verify.verdict import Elsewhere, Invalid, Verdict, describe, expect, require
 
 __all__ = ["BUDGET", "LARGEST_BUDGET", "verify_file", "verify_files", "verify_log", "verify_record"]
 

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ucsearch.verify.figures import Invalid, Record, expect, require
-from ucsearch.verify.read import GENESIS, MAX_INT, Entry, Malformed, canonical, digest, loads
-from ucsearch.verify.untrusted import open_regular
+from ucsearch.verify.read import GENESIS, MAX_INT, Entry, Malformed, canonical, digest, loads, open_regular
+from ucsearch.verify.verdict import Invalid, Record, expect, require
 
 
 class Erased(NamedTuple):

@@ -9,9 +9,8 @@ from typing import Any
 
 from ucsearch.verify.decision.answers import fallback_now, feasible_now
 from ucsearch.verify.decision.inputs import rules_of
-from ucsearch.verify.figures import Invalid, Record, action_of, expect, num, require
 from ucsearch.verify.monitor import verify_watching
-from ucsearch.verify.verdict import describe
+from ucsearch.verify.verdict import Invalid, Record, action_of, describe, expect, num, require
 
 
 def verify_override(r: Record, target: Record, digest: str, task: Callable[[], Any]) -> str:

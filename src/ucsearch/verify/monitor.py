@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any
 
-from ucsearch.verify.figures import Invalid, Record, expect, num, require
 from ucsearch.verify.read import Blobs, read_blob
+from ucsearch.verify.verdict import Invalid, Record, expect, num, require
 
 NORMAL = NormalDist()
 CLOSE = 1e-9

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ucsearch.verify.figures import Invalid, expect, require, shown
 from ucsearch.verify.kinds import verify_override
-from ucsearch.verify.read import Malformed, canonical, loads
-from ucsearch.verify.untrusted import open_regular
+from ucsearch.verify.read import Malformed, canonical, loads, open_regular
+from ucsearch.verify.verdict import Invalid, expect, require, shown
 
 # Of a row as a proof has it: texts, and base64 of little-endian numbers.
 TEXTS = ("series", "task", "outcome", "reason", "cause", "meta", "detail", "source")

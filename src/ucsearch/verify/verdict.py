@@ -1,8 +1,12 @@
-"""What was found about one entry, in words that a terminal shows as they are; the exit codes."""
+"""What was found about an entry: claims that are equal, close enough, or false; verdicts in words that a terminal shows
+as they are; exit codes."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 NEEDS_A_PERSON, UNUSABLE, INTERNAL = 1, 2, 3
 CODES = {
@@ -51,3 +55,80 @@ def describe(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"[:LONGEST]
     except BaseException:
         return type(error).__name__
+
+
+# -------------------------------------------------------------------- claims and figures
+
+FEWER_DIGITS = 64 * 2.0**-1074  # near the smallest number of all a sum is rounded to whole multiples of it
+Record = Mapping[str, Any]
+
+
+class Invalid(Exception):
+    """A claim that is false: where it stands, what the record says, what was derived instead; or why, in words."""
+
+    def __init__(self, where: str, claimed: object = None, derived: object = None, *, words: str = "") -> None:
+        super().__init__(f"{where}: {words or f'the record says {claimed!r}, derived {derived!r}'}")
+        self.where = where
+
+
+class Elsewhere(Invalid):
+    """A figure that is false here, by so little that the functions of another platform may have given it."""
+
+
+def num(value: Any) -> float:
+    """A recorded figure as a float; null is NaN."""
+    return math.nan if value is None else float(value)
+
+
+def action_of(value: Any) -> Any:
+    """A recorded action: a number, or a tuple of them; NaN for null."""
+    return tuple(float(x) for x in value) if isinstance(value, list) else num(value)
+
+
+def shown(x: Any) -> Any:
+    """A derived value as a record holds it."""
+    if isinstance(x, tuple):
+        return [shown(part) for part in x]
+    if not isinstance(x, float) or math.isfinite(x):
+        return x
+    return None if x != x else str(x)
+
+
+def slack(*values: float) -> float:
+    """What figures from user functions may differ by, because platforms do."""
+    return 1e-9 * (1.0 + max([abs(x) for x in values if math.isfinite(x)], default=0.0))
+
+
+def is_close(a: float, b: float) -> bool:
+    return a == b or abs(a - b) <= slack(a, b)
+
+
+def share(steps: int, averaged: int) -> float:
+    """eps of the tolerance: `steps` are added up, `averaged` members or points are averaged."""
+    return max(1e-12, 2.0**-52 * steps * (max(averaged, 1) + 2))
+
+
+def tolerance(eps: float, size_x: float, size_y: float) -> float:
+    """By how much two scores must differ to count as different: a share of what was added up for them."""
+    return eps * max([s for s in (size_x, size_y) if s > 0.0], default=0.0)
+
+
+def near(where: str, claimed: Any, derived: float, size: float, eps: float) -> None:
+    """A recorded figure may differ by the tolerance of what was added up for it. No claim is derived from it. Beyond
+    that it is false, unless another platform may have rounded its functions otherwise."""
+    own = num(claimed)
+    if own == derived or (own != own and derived != derived):
+        return
+    apart, whole = abs(own - derived), max(abs(own), abs(derived), size)
+    if not (whole < math.inf and apart <= eps * size + FEWER_DIGITS):
+        raise (Elsewhere if apart <= 1e-9 * whole < math.inf else Invalid)(where, claimed, shown(derived))
+
+
+def require(where: str, holds: bool, claimed: Any, derived: Any) -> None:
+    if not holds:
+        raise Invalid(where, claimed, shown(derived))
+
+
+def expect(where: str, claimed: Any, derived: Any) -> None:
+    same = shown(claimed) if isinstance(claimed, tuple) else claimed
+    require(where, same == shown(derived), claimed, derived)

@@ -7,14 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from ucsearch.verify.decision.closed import verify_closed
-from ucsearch.verify.decision.excused import excuse_of, verify_excused
-from ucsearch.verify.decision.gate import FINAL_CHECK, certificate, gate_and_outcome, require_coherent
+from ucsearch.verify.decision.gate import (
+    FINAL_CHECK,
+    certificate,
+    excuse_of,
+    gate_and_outcome,
+    require_coherent,
+    verify_excused,
+)
 from ucsearch.verify.decision.inputs import UNUSED, problem_of
 from ucsearch.verify.decision.machine import Machine
 from ucsearch.verify.decision.problem import CLOSED, Edge, Fault, Node, Problem, distinct
 from ucsearch.verify.decision.recalibration import verify_recalibration
 from ucsearch.verify.decision.search import Found, Meter, OutOfNodes, Prover, beam, completes
-from ucsearch.verify.figures import (
+from ucsearch.verify.read import Blobs
+from ucsearch.verify.verdict import (
     FEWER_DIGITS,
     Invalid,
     Record,
@@ -24,7 +31,6 @@ from ucsearch.verify.figures import (
     require,
     tolerance,
 )
-from ucsearch.verify.read import Blobs
 
 
 def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int, machine: Machine | None = None) -> list[str]:

@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ucsearch.verify.decision.excused import excuse_of, verify_excused
-from ucsearch.verify.decision.gate import certificate, gate_and_outcome, require_coherent
+from ucsearch.verify.decision.gate import certificate, excuse_of, gate_and_outcome, require_coherent, verify_excused
 from ucsearch.verify.decision.law import Law, Point
 from ucsearch.verify.decision.machine import Graph as Machined
 from ucsearch.verify.decision.machine import Machine
-from ucsearch.verify.decision.meter import OutOfNodes
-from ucsearch.verify.decision.problem import Fault, Problem, tail_mean
-from ucsearch.verify.decision.values import Key, Moves, TooMany, Value
-from ucsearch.verify.figures import Invalid, Record, expect, near, num, require, share, tolerance
+from ucsearch.verify.decision.problem import Fault, Key, Moves, OutOfNodes, Problem, TooMany, Value, tail_mean
 from ucsearch.verify.read import Blobs, Malformed
+from ucsearch.verify.verdict import Invalid, Record, expect, near, num, require, share, tolerance
 
 MIDDLE = 0.5  # the level of the outcomes along which a policy's path is recorded
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ucsearch.verify.figures import Invalid, Record
-from ucsearch.verify.read import Malformed
+from ucsearch.verify.read import Malformed, open_regular
 from ucsearch.verify.schema import KINDS, LIMITS
-from ucsearch.verify.untrusted import open_regular
+from ucsearch.verify.verdict import Invalid, Record
 
 DEFAULTS = {"certificate": True}  # as a gate has it when a settings file says nothing; all else is not asked for
 LOOSENING = ("near", "allow_ties")  # let something pass that else would not

@@ -9,9 +9,9 @@ import math
 from typing import Any
 
 from ucsearch.verify.decision.problem import CLOSED, CVAR, MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape
-from ucsearch.verify.figures import Invalid, Record, action_of, expect, is_close, num, require
 from ucsearch.verify.identity import rules_digest
 from ucsearch.verify.read import Blobs, Malformed, read_blob
+from ucsearch.verify.verdict import Invalid, Record, action_of, expect, is_close, num, require
 
 LARGEST_COUNT = 2**31  # of a parameter that is a whole number
 POLICIES = {

@@ -11,9 +11,9 @@ import struct
 from itertools import groupby, pairwise
 from typing import Any
 
-from ucsearch.verify.decision.meter import Meter
-from ucsearch.verify.figures import Record, expect, near, require
+from ucsearch.verify.decision.problem import Meter
 from ucsearch.verify.read import Blobs, Malformed, read_blob
+from ucsearch.verify.verdict import Record, expect, near, require
 
 Point = tuple[tuple[float, ...], float, int]  # outcome, weight, class that follows
 Rows = list[list[tuple[float, ...]]]  # members by steps

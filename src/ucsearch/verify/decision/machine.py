@@ -31,11 +31,9 @@ from typing import Any, NamedTuple
 from ucsearch.verify.decision import dialect, recursion
 from ucsearch.verify.decision.answers import timed_rules
 from ucsearch.verify.decision.law import Law
-from ucsearch.verify.decision.meter import OutOfNodes
-from ucsearch.verify.decision.problem import Fault, Problem, shape
+from ucsearch.verify.decision.problem import Fault, Key, Moves, OutOfNodes, Problem, TooMany, Value, shape
 from ucsearch.verify.decision.recursion import CALLS, DONE, EDGES, KNOWN, MOVES, NODES, ROOM
-from ucsearch.verify.decision.values import Key, Moves, TooMany, Value
-from ucsearch.verify.figures import Record
+from ucsearch.verify.verdict import Record
 
 WORTH = 50_000  # transitions of a task, a quarter of a second of plain Python, from which on it is compiled
 DRAWN, A_SHARE = 64, 4_096  # evaluated again by the plain rules: so many, and one in so many

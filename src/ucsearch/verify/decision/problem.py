@@ -13,15 +13,64 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ucsearch.verify.decision.answers import as_float, timed_rules, yes_or_no
-from ucsearch.verify.decision.meter import Meter, OutOfNodes
-from ucsearch.verify.figures import share
 from ucsearch.verify.trust import is_genuine
-from ucsearch.verify.verdict import describe
+from ucsearch.verify.verdict import describe, share
 
 MEAN, SCORES, MEMBERS, CLOSED = 0, 1, 2, 3
 VARIANCE, STD, DOWNSIDE, CVAR = range(4)
 SPREADS = (0, 1, 2, 3)  # that a record may name
 CACHED = 200_000  # scored nodes kept
+
+
+# -------------------------------------------------------------------- what verification may cost
+
+WORK_A_NODE = 16  # calls of task functions, or as much work of our own, for every node of the budget
+FREE_WORK = 200_000
+
+
+class OutOfNodes(Exception):
+    """The node budget is used up."""
+
+
+class Meter:
+    """States looked at, and the work done for them: nothing loops without paying here. Counts states down to nothing; a
+    share of it counts on the whole as well. Work is counted on the whole only."""
+
+    def __init__(self, nodes: int, whole: Meter | None = None) -> None:
+        self.left, self.whole = nodes, whole
+        self.work = FREE_WORK + WORK_A_NODE * nodes
+
+    def spend(self, states: int) -> None:
+        self.left -= states
+        if self.left < 0:
+            raise OutOfNodes
+        if self.whole is not None:
+            self.whole.spend(states)
+
+    def toil(self, units: int) -> None:
+        """So many calls of task functions, or as much work of our own."""
+        self.work -= units
+        if self.work < 0:
+            raise OutOfNodes
+
+
+# -------------------------------------------------------------------- nodes and values
+
+
+Key = tuple[int, Any]  # class of information and state; the class of every state past the end is -1
+Moves = list[tuple[float, Key]]  # reward and what follows, for every point
+
+
+class Value(NamedTuple):
+    """Of a state, or of an action in it."""
+
+    score: float
+    mean: float  # expected return of the same policy
+    gross: float  # what was added up, in absolute terms
+
+
+class TooMany(Exception):
+    """More transitions than the record's own budget allows."""
 
 
 class Fault(Exception):

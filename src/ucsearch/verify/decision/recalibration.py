@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ucsearch.verify.decision.problem import VARIANCE, mean_and_spread
-from ucsearch.verify.figures import Record, expect, is_close, num, require
 from ucsearch.verify.read import Blobs, Malformed, read_blob
+from ucsearch.verify.verdict import Record, expect, is_close, num, require
 
 NOTE = "recalibrated by phase"
 LEAST_PATHS = 8

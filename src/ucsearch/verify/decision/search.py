@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ucsearch.verify.decision.meter import Meter as Meter
-from ucsearch.verify.decision.meter import OutOfNodes as OutOfNodes
 from ucsearch.verify.decision.problem import Edge, Fault, Node, Problem, distinct
+from ucsearch.verify.decision.problem import Meter as Meter
+from ucsearch.verify.decision.problem import OutOfNodes as OutOfNodes
 
 FEW_PATHS = 4_096  # up to here the task's bound need not be trusted
 FIRST_TRY = 50_000  # nodes spent in one way before another one is tried

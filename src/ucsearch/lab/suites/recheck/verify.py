@@ -278,8 +278,8 @@ def _drawn(e: Evidence, plan: Plan) -> Iterator[Problem]:
 def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: list[str]) -> Iterator[Problem]:
     from ucsearch.verify import NoTask, verify_record
     from ucsearch.verify.chain import follow
-    from ucsearch.verify.figures import Invalid
     from ucsearch.verify.read import Malformed, Source
+    from ucsearch.verify.verdict import Invalid
 
     if e.sample is None:
         notes.append("there is no sample of decisions, since no test window is certified")
