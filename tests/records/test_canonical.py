@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -214,6 +215,14 @@ def test_a_value_that_contains_itself_is_refused() -> None:
     loop.append(loop)
     with pytest.raises(RecordError, match="containing itself"):
         canonical({"a": loop})
+
+
+@pytest.mark.parametrize("text", ["\ue000", "\ue0001e-7\ue000", '"\ue000', '\ue000"', "1e-05", ",1.0]"])
+def test_text_that_looks_like_a_number_stays_text(text: str) -> None:
+    """Small numbers are spelled beside the standard library's encoder, between marks that a text may hold too."""
+    for value in ([1e-5, text], {"a": text, "b": 2.5e-7}, {"a": 1e16, "b": [text, 3.0]}):
+        assert canonical(value) == rfc8785.dumps(value)
+        assert loads(canonical(value)) == value
 
 
 def test_integers_up_to_the_limit() -> None:

@@ -56,9 +56,41 @@ _BIG_INT = re.compile(r"-?[1-9][0-9]{15,}", re.ASCII)
 def canonical(value: Any) -> bytes:
     """The RFC 8785 bytes of a JSON value made of None, bool, int, float, str, list, tuple and dict."""
     try:
+        return _encoded(_respelled(value)).replace(f'"{_MARK}', "").replace(f'{_MARK}"', "").encode()
+    except (ValueError, RecursionError):
+        pass  # unusual, or no JSON
+    try:
         return rfc8785.dumps(value)
     except (ValueError, RecursionError) as error:
         raise RecordError(_why(value, error)) from error
+
+
+# The standard library's encoder is compiled. Its bytes are those of RFC 8785 but for the spelling of some numbers.
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode
+_MARK = "\ue000"  # around numbers that are spelled here
+
+
+def _respelled(value: Any) -> Any:
+    """The value with numbers as RFC 8785 spells them: whole floats as integers, and those that Python writes with
+    another exponent as marked text. A ValueError for values that this does not cover."""
+    kind = type(value)
+    if kind is float:
+        if value.is_integer() and -MAX_INT <= value <= MAX_INT:
+            return int(value)
+        if 1e-9 <= abs(value) < 1e-4 or abs(value) > MAX_INT:
+            return f"{_MARK}{rfc8785.dumps(value).decode()}{_MARK}"
+        return value
+    if kind is dict:
+        if not all(isinstance(key, str) and key.isascii() for key in value):
+            raise ValueError("keys that are not ASCII have an order of their own")
+        return {key: _respelled(item) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [_respelled(item) for item in value]
+    if kind is bool or value is None or (kind is int and -MAX_INT <= value <= MAX_INT):
+        return value
+    if kind is str and _MARK not in value:
+        return value
+    raise ValueError(f"a {kind.__name__}")
 
 
 def _why(value: Any, error: Exception) -> str:

@@ -27,7 +27,7 @@ from ucsearch.trace.law import (
     Laws,
     law_arrays,
     law_of,
-    variance_ratio,
+    variance_ratios,
 )
 from ucsearch.trace.members import (
     ARRAYS,
@@ -385,8 +385,8 @@ class Trace:
         them; empty otherwise. Above 1.5 sums vary far more than the law says."""
         if self.coupling != "independent" or self._origin() == "comonotone":
             return {}
-        weights = own_row(self.weights, w).tolist()
-        return {n: variance_ratio(self.members[w], weights, n) for n in RATIO_STEPS if n <= self.horizon}
+        steps = [n for n in RATIO_STEPS if n <= self.horizon]
+        return dict(zip(steps, variance_ratios(self.members[w], own_row(self.weights, w), steps), strict=True))
 
     # ---------------------------------------------------------------- what it is
 
