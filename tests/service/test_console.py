@@ -15,6 +15,7 @@ import pytest
 
 from tests.service.console_kit import DRIFTS, EVIL, ORIGIN, RAMPED, WATCHED, Person, fill, form_of, id_of, items
 from tests.service.kit import Client, running
+from ucsearch.service.console.sessions import MOST_SESSIONS
 
 PAGES = ("/console", "/console/decisions", "/console/monitor", "/console/plans", "/console/log")
 MOST_BYTES = 150_000
@@ -199,6 +200,22 @@ def test_a_session_ends_with_its_token(tmp_path: Path) -> None:
         assert (await person.look("/console")).status_code == 200
         client.service.tokens.revoke("the viewer")
         assert (await person.look("/console")).status_code == 303
+
+    go(test, tmp_path)
+
+
+def test_many_logins_of_one_token_log_nobody_else_out(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client) -> None:
+        await person.login("admin")
+        cookies = dict(person.http.cookies)
+        sessions = client.http._transport.app.state.sessions  # type: ignore[attr-defined]
+        viewer = client.service.tokens.find(client.tokens["viewer"])
+        assert viewer is not None
+        first, *_, last = [sessions.begin(viewer) for _ in range(MOST_SESSIONS + 5)]
+        person.http.cookies.clear()
+        assert (await person.http.get("/console", cookies=cookies)).status_code == 200
+        assert sessions.find(first.id) is None
+        assert sessions.find(last.id) is not None
 
     go(test, tmp_path)
 

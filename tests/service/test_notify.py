@@ -9,6 +9,7 @@ import hmac
 import json
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -225,3 +226,25 @@ def test_a_secret_in_base64_is_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "hook.secret").write_text("whsec_" + base64.b64encode(b"0123456789abcdef").decode())
     config = open_service(tmp_path).config
     assert [t.secret for t in targets(config.webhook, tmp_path)] == [b"0123456789abcdef"]
+
+
+def test_who_takes_long_keeps_no_other_waiting() -> None:
+    """One address hangs for as long as it likes; messages to another one are sent all the same."""
+    hangs, urls = threading.Event(), list[str]()
+
+    def send(request: urllib.request.Request, _: float) -> None:
+        if "slow" in request.full_url:
+            hangs.wait(20.0)
+        urls.append(request.full_url)
+
+    to = [Target(f"http://127.0.0.1/{name}", b"s", frozenset({"tripped"})) for name in ("slow", "quick")]
+    notifier = Notifier(to, Metrics(), Clock(), send=send)
+    try:
+        notifier.tell("tripped", "orders")
+        notifier.tell("tripped", "other")
+        until(lambda: len(urls) == 2, 5.0)
+        assert urls == ["http://127.0.0.1/quick"] * 2
+    finally:
+        hangs.set()
+        notifier.stop()
+    assert len(urls) == 4

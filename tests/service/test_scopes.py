@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.console_kit import Person
+from tests.service.console_kit import ORIGIN, Person, form_of
 from tests.service.kit import CONFIG, Client, body, make_folder, running
 from ucsearch.errors import InputError, RecordError
 from ucsearch.service.tokens import Scope, TokenBook
@@ -193,3 +193,24 @@ def test_groups_that_a_proxy_names_are_roles(tmp_path: Path) -> None:
             assert (paused.status_code, paused.json()["who"]) == (201, "proxy:admin")
 
     asyncio.run(go_())
+
+
+def test_an_admin_of_one_plan_makes_no_token_for_everything(tmp_path: Path) -> None:
+    async def test(client: Client, _: dict[str, dict[str, Any]]) -> None:
+        person = Person(client)
+        await person.login("admin")
+        form = form_of((await person.look("/console/tokens")).text, "/console/tokens")
+        await person.login("admin of orders")
+        assert "/console/tokens" not in (await person.look("/console")).text
+        own = form_of((await person.look("/console")).text, "/console/logout")
+        for path, fields in (
+            ("/console/tokens", {"name": "eve", "role": "admin"}),
+            ("/console/tokens/revoke", {"name": "viewer"}),
+        ):
+            found = await client.http.post(path, data={**form, **own, **fields}, headers=ORIGIN)
+            assert found.status_code == 403, path
+        assert (await person.look("/console/tokens")).status_code == 403
+        names = [token.name for token in client.service.tokens.list()]
+        assert "eve" not in names
+
+    go(tmp_path, test)

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,21 @@ def test_a_body_without_end_is_413_and_not_kept(server: Server, announced: bool)
     assert status == 0 or (status, json.loads(content)["code"]) == (413, "too_large")
     assert resident_mb(server.running.pid) < 400.0
     assert server.send("after-large")[0] == 200
+
+
+def test_who_sends_all_of_a_body_that_is_too_large_hears_why(server: Server) -> None:
+    """A connection that is closed before the body has come takes the answer along."""
+    data = b" " * (4 << 20)
+    with server.connect() as wire:
+        wire.sendall(server.head("too-large", len(data)))
+        time.sleep(0.3)  # it is refused by now
+        wire.sendall(data)
+        refusal = HTTPResponse(wire)
+        refusal.begin()
+        assert (refusal.status, json.loads(refusal.read())["code"]) == (413, "too_large")
+        small = json.dumps(body("A")).encode()
+        wire.sendall(server.head("behind-it", len(small), Connection="close") + small)
+        assert answer(wire)[0] == 200
 
 
 def test_who_never_ends_after_a_refusal_is_cut_off(server: Server) -> None:

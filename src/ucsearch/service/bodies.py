@@ -57,6 +57,8 @@ _MOST_PLACES = 1_000  # errors that are shown one by one; more are only counted
 LIST, VALUES, MEMBERS = 4, 450_000, 20_000
 _FEW_VALUES = 140_000
 _OBJECTS_OF_ITEM, _OBJECTS = 4, 64
+# Of a refused body, which the server still takes in: who is cut off while sending does not hear why.
+_THROWN_AWAY = 16 << 20
 PEOPLE_BYTES = 64 << 10  # of a request that a person's action makes
 T = TypeVar("T", bound=BaseModel)
 Text = Annotated[str | None, Query(max_length=1_000)]
@@ -145,7 +147,7 @@ def _declared_length(request: Request, most: int) -> int:
     """Bytes that a body has, or may have where its head does not say it."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
-        raise Problem("too_large", f"{length} bytes, at most {most}")
+        raise Problem("too_large", f"{length} bytes, at most {most}", closes=int(length) > _THROWN_AWAY)
     return int(length) if length.isdecimal() else most
 
 
@@ -159,10 +161,10 @@ async def read_bytes(request: Request, most: int, seconds: float) -> bytes:
             async for part in request.stream():
                 total += len(part)
                 if total > most:
-                    raise Problem("too_large", f"more than {most} bytes")
+                    raise Problem("too_large", f"more than {most} bytes", closes=True)
                 parts.append(part)
     except TimeoutError:
-        raise Problem("too_slow", f"the body did not arrive within {seconds:g} s") from None
+        raise Problem("too_slow", f"the body did not arrive within {seconds:g} s", closes=True) from None
     except ClientDisconnect:
         raise Problem("bad_request", "the client went away") from None
     return b"".join(parts)

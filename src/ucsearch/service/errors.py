@@ -79,11 +79,12 @@ class Problem(Exception):
 
     def __init__(
         self, code: str, detail: str = "", *, where: tuple[str, ...] = (), retry_after: int | None = None,
-        allowed: tuple[str, ...] = (),
+        allowed: tuple[str, ...] = (), closes: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(detail or CODES[code].title)
         self.code, self.detail, self.where, self.retry_after = code, detail, where[:_PLACES], retry_after
         self.allowed = allowed  # labels of actions, for an override that is not
+        self.closes = closes  # the connection: what is still coming is not read
 
     @property
     def status(self) -> int:
@@ -101,8 +102,8 @@ class Problem(Exception):
         headers = {}
         if kind.status in (429, 503):
             headers["Retry-After"] = str(self.retry_after if self.retry_after is not None else 1)
-        if self.code in ("too_large", "too_slow"):
-            headers["Connection"] = "close"  # what is still coming is not read
+        if self.closes:
+            headers["Connection"] = "close"
         if kind.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         return Response(_ENCODE(content).encode("utf-8", "replace"), kind.status, headers, MEDIA)

@@ -1,8 +1,9 @@
 """Webhooks: messages about what a person should know, signed as the Standard Webhooks say.
 
 A message is a POST with the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`, which is `v1,` and the
-base64 of HMAC-SHA256 over `id.timestamp.body`. Messages are sent from a thread of their own, several times where nobody
-takes them; what happens while the service is down is in the log and on the console, not here.
+base64 of HMAC-SHA256 over `id.timestamp.body`. Every address has a thread of its own, so that one that hangs keeps no
+other waiting; a message is sent several times where nobody takes it. What happens while the service is down is in the
+log and on the console, not here.
 """
 
 from __future__ import annotations
@@ -51,7 +52,6 @@ class Target(NamedTuple):
 
 
 class _Message(NamedTuple):
-    target: Target
     id: str
     body: bytes
     tried: int
@@ -99,23 +99,20 @@ def _send(request: urllib.request.Request, timeout_s: float) -> None:
 
 
 class Notifier:
-    """Told what happens by any thread; sends in its own."""
+    """Told what happens by any thread."""
 
     def __init__(
         self, targets: Sequence[Target], metrics: Metrics, clock: Callable[[], datetime], *, send: Send = _send,
         waits_s: Sequence[float] = _WAITS_S,
     ) -> None:  # fmt: skip
-        self._targets, self._metrics, self._clock, self._send = tuple(targets), metrics, clock, send
-        self._waits_s = tuple(waits_s)
-        self._queue: queue.Queue[_Message | None] = queue.Queue()
-        self._later: list[_Message] = []
+        self._metrics, self._clock = metrics, clock
+        self._senders = [_Sender(target, metrics, clock, send, tuple(waits_s)) for target in targets]
         self._last: dict[tuple[str, str], float] = {}  # when there was a message about an event and plan
-        self._thread: threading.Thread | None = None
 
     def tell(self, event: str, plan: str = "", series: Sequence[str] = (), **more: Any) -> None:
         """Something happened. Messages about series of one plan come at most once a minute for each event."""
-        chosen = [target for target in self._targets if event in target.events]
-        if not chosen:
+        senders = [sender for sender in self._senders if event in sender.target.events]
+        if not senders:
             return
         now = time.monotonic()
         if series and now - self._last.get((event, plan), -_TOGETHER_S) < _TOGETHER_S:
@@ -126,10 +123,31 @@ class Notifier:
         data = {"plan": plan, "count": len(series), "series": list(series[:_NAMED]), **more}
         content = {"type": f"ucsearch.{event}", "timestamp": at, "data": {k: v for k, v in data.items() if v != ""}}
         body = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
-        for target in chosen:
-            self._put(_Message(target, f"msg_{secrets.token_hex(12)}", body, 0, now))
+        for sender in senders:
+            sender.put(_Message(f"msg_{secrets.token_hex(12)}", body, 0, now))
 
-    def _put(self, message: _Message) -> None:
+    def stop(self) -> None:
+        """Messages that are being sent have some seconds to arrive; the others are dropped."""
+        end = time.monotonic() + _TIMEOUT_S
+        for sender in self._senders:
+            sender.end()
+        for sender in self._senders:
+            sender.join(max(0.0, end - time.monotonic()))
+
+
+class _Sender:
+    """Messages to one address, sent one after another in a thread of their own."""
+
+    def __init__(
+        self, target: Target, metrics: Metrics, clock: Callable[[], datetime], send: Send, waits_s: tuple[float, ...]
+    ) -> None:
+        self.target = target
+        self._metrics, self._clock, self._send, self._waits_s = metrics, clock, send, waits_s
+        self._queue: queue.Queue[_Message | None] = queue.Queue()
+        self._later: list[_Message] = []
+        self._thread: threading.Thread | None = None
+
+    def put(self, message: _Message) -> None:
         if self._queue.qsize() >= _MOST_WAITING:
             self._metrics.notifications.labels("dropped").inc()
             return
@@ -138,14 +156,16 @@ class Notifier:
             self._thread.start()
         self._queue.put(message)
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        self._queue.put(None)
+
+    def join(self, timeout_s: float) -> None:
         if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join(_TIMEOUT_S)
+            self._thread.join(timeout_s)
 
     def _work(self) -> None:
         while True:
-            due = min((m.due for m in self._later), default=None)
+            due = min((message.due for message in self._later), default=None)
             try:
                 wait_s = None if due is None else max(0.0, due - time.monotonic())
                 message = self._queue.get(timeout=wait_s)
@@ -155,8 +175,8 @@ class Notifier:
             except queue.Empty:
                 pass
             now = time.monotonic()
-            ready = [m for m in self._later if m.due <= now]
-            self._later = [m for m in self._later if m.due > now]
+            ready = [message for message in self._later if message.due <= now]
+            self._later = [message for message in self._later if message.due > now]
             for message in ready:
                 self._try(message)
 
@@ -165,10 +185,10 @@ class Notifier:
         headers = {
             "Content-Type": "application/json", "User-Agent": "ucsearch", "webhook-id": message.id,
             "webhook-timestamp": stamp,
-            "webhook-signature": signature(message.target.secret, message.id, stamp, message.body),
+            "webhook-signature": signature(self.target.secret, message.id, stamp, message.body),
         }  # fmt: skip
         try:
-            request = urllib.request.Request(message.target.url, message.body, headers, method="POST")
+            request = urllib.request.Request(self.target.url, message.body, headers, method="POST")
             self._send(request, _TIMEOUT_S)
         except (OSError, ValueError) as error:  # URLError and HTTPError are OSErrors
             tried = message.tried + 1

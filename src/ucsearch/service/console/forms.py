@@ -310,6 +310,7 @@ def _tokens_page(request: Request, session: Session, *, secret: str = "", name: 
 @router.get("/console/tokens")
 @page("admin")
 async def tokens(request: Request, session: Session) -> Response:
+    check_whole(session.principal)
     return _tokens_page(request, session)
 
 
@@ -318,6 +319,7 @@ async def tokens(request: Request, session: Session) -> Response:
 async def add_token(request: Request, session: Session) -> Response:
     """Shown once, in the answer to the form; nowhere else."""
     fields = await checked_form(request, session)
+    check_whole(session.principal)  # else an admin of one plan would make a token for all of them
     name = fields.get("name", "").strip()
     try:
         secret = service_of(request).tokens.add(
@@ -338,6 +340,7 @@ def _split_names(text: str) -> list[str]:
 @page("admin")
 async def revoke_token(request: Request, session: Session) -> Response:
     fields = await checked_form(request, session)
+    check_whole(session.principal)
     name = fields.get("name", "")
     if name == session.principal.name:
         return _tokens_page(request, session, problem="This is the token you are logged in with.", status=422)

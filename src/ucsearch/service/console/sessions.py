@@ -6,6 +6,7 @@ import hmac
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
@@ -22,7 +23,7 @@ __all__ = ["COOKIE", "LoginNeeded", "Session", "Sessions", "checked_form", "own_
 
 COOKIE = "ucs_session"
 LIFE_S = 8 * 3600.0
-_MOST = 1_000  # sessions; the oldest go first
+MOST_SESSIONS = 1_000  # beyond these the oldest one of whoever has the most is ended
 _FORM_BYTES = 64 << 10
 _MOST_FIELDS = 500
 
@@ -60,10 +61,16 @@ class Sessions:
     def begin(self, principal: Principal, *, proxied: bool = False) -> Session:
         made = Session(secrets.token_urlsafe(32), principal, secrets.token_urlsafe(32), self._clock() + LIFE_S, proxied)
         with self._lock:
-            while len(self._known) >= _MOST:
-                del self._known[next(iter(self._known))]
+            if len(self._known) >= MOST_SESSIONS:
+                self._end_one()
             self._known[made.id] = made
         return made
+
+    def _end_one(self) -> None:
+        """One person who logs in again and again must not log others out."""
+        counts = Counter(session.principal.token for session in self._known.values())
+        busiest, _ = counts.most_common(1)[0]
+        del self._known[next(id for id, session in self._known.items() if session.principal.token == busiest)]
 
     def find(self, id: str) -> Session | None:
         """The session, while it lasts and its token stands."""
