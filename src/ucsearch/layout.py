@@ -134,6 +134,8 @@ class Layout:
 
     def flatten(self, value: Any, field: str) -> list[float]:
         """A flat row of finite floats, or an `InputError` naming the field at fault."""
+        if not isinstance(value, tuple):
+            raise InputError(field, repr(value), f"a {self.kind.__name__} with the fields {self.kind._fields}")
         if len(value) != len(self.lengths):
             raise InputError(field, f"{len(value)} fields", f"{len(self.lengths)} fields {self.kind._fields}")
         row: list[float] = []
@@ -272,7 +274,7 @@ def as_finite(values: Any, field: str, *, allow_nan: bool = False) -> Floats:
     try:
         given = np.asarray(values)
         if given.dtype.kind not in "fiubO" or (given.dtype.kind == "O" and any(map(_is_text, given.flat))):
-            raise InputError(field, f"{type(values).__name__} of {given.dtype.name}", "numbers")
+            raise TypeError(f"of {given.dtype.name}")
         array = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(field, f"{type(values).__name__} ({error})", "numbers") from None

@@ -19,12 +19,13 @@ from ucsearch.trace import Trace
 
 __all__ = [
     "MCTS", "PROOF", "RUN", "CertifiedBeam", "ConstrainedBeam", "Engine", "Exact", "ParetoBeam", "Policy", "Proof",
-    "ProofKind", "Run", "Settings", "UCBeam", "check_options", "resolve",
+    "ProofKind", "Run", "Settings", "UCBeam", "check_options", "check_threads", "resolve",
 ]  # fmt: skip
 
 MODES = {"mean": 0, "scores": 1, "members": 2, "closed": 3}
 MAX_DEPTH = 10_000
 MAX_NODES = 1 << 40
+MAX_THREADS = 1024
 MAX_BEAM_CELLS = 1 << 27  # width x depth; beyond this the paths alone take a gigabyte
 
 
@@ -359,6 +360,7 @@ class Proof:
             raise InputError("kind", repr(self.kind), "'auto', 'oracle' or 'bound'")
         if not isinstance(self.eps_m, Real) or not 0.0 <= self.eps_m <= LARGEST:
             raise InputError("eps_m", self.eps_m, "a finite number of at least 0")
+        _whole("node_budget", self.node_budget, 1, MAX_NODES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,11 +375,19 @@ class Run:
     def __post_init__(self) -> None:
         if self.engine not in ("auto", "python", "compiled", "cuda"):
             raise InputError("engine", repr(self.engine), "'auto', 'python', 'compiled' or 'cuda'")
+        check_threads(self.threads)
 
     @property
     def simulator(self) -> Literal["python", "compiled"]:
         """The engine of a walk's own steps: a second to compile, so only `python` means python."""
         return "python" if self.engine == "python" else "compiled"
+
+
+def check_threads(threads: object) -> None:
+    """Raise `InputError` unless it is None or a whole number that a machine may have."""
+    whole = isinstance(threads, Integral) and not isinstance(threads, bool)
+    if threads is not None and not (whole and 1 <= int(threads) <= MAX_THREADS):  # type: ignore[call-overload]
+        raise InputError("threads", repr(threads), f"a whole number from 1 to {MAX_THREADS}")
 
 
 PROOF, RUN = Proof(), Run()  # the defaults

@@ -247,7 +247,10 @@ def allocate(
     in order; a series whose own outcome is FALLBACK or HOLD keeps that action, and its use comes off the limits first.
     """
     terms = Terms(gap_limit, gap_share, serve, paths, draws)
-    parts = [decisions] if isinstance(decisions, DecisionPanel) else list(decisions)
+    parts = list(decisions) if isinstance(decisions, Sequence) else [decisions]
+    for i, part in enumerate(parts):
+        if not isinstance(part, Decision | DecisionPanel):
+            raise InputError("decisions", type(part).__name__, "a DecisionPanel, or decisions and panels", index=i)
     count = sum(len(part) if isinstance(part, DecisionPanel) else 1 for part in parts)
     names = [str(i) for i in range(count)] if series is None else [str(s) for s in series]
     if len(names) != count:

@@ -59,7 +59,7 @@ _PROVED, _NOT_PROVED = int(Status.PROVED), int(Status.NOT_PROVED)
 def certify(
     task: Task[State, Params],
     state: State,
-    trace: Trace,
+    trace: Trace | ArrayLike,
     policy: Policy,
     *,
     proof: Proof = PROOF,
@@ -72,7 +72,7 @@ def certify(
     Args:
         task: the rules.
         state: where the series stands, an instance of the task's `state`.
-        trace: the frozen forecast of one window.
+        trace: the frozen forecast of one window, or an array (members, steps).
         policy: how to search.
         proof: what the proof may cost and assume.
         run: engine, threads, clock and progress.
@@ -87,7 +87,7 @@ def certify(
         TaskError: a rule failed in the search.
     """
     task.layout(state)
-    if trace.panel and trace.windows != 1:
+    if isinstance(trace, Trace) and trace.windows != 1:
         raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use certify_panel.")
     check_options(proof, run)
     panel = certify_panel(

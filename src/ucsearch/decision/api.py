@@ -130,7 +130,7 @@ def decide(
         InputError: a wrong state, policy, gate or other argument, which is the caller's mistake.
         TaskError: the rules changed since the task was made, or a `log` is given and they cannot be recorded.
     """
-    call = _checked_call(task, policy, gate, proof, run, now, log)
+    call = _checked_call(task, policy, gate, proof, run, now, calibration, log)
     task.layout(state)
     if not isinstance(trace, Trace):
         try:
@@ -141,7 +141,7 @@ def decide(
     if trace.windows != 1:
         raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use decide_panel.")
     call = call._replace(run=dataclasses.replace(run, threads=1))
-    panel = _decide_windows(call, [state], trace, calibration, False, params, actions)
+    panel = _decide_windows(call, [state], trace, False, params, actions)
     return _file(panel[0], call.filing)
 
 
@@ -189,8 +189,8 @@ def decide_panel(
         InputError: a wrong argument.
         TaskError: the rules changed since the task was made, or a `log` is given and they cannot be recorded.
     """
-    call = _checked_call(task, policy, gate, proof, run, now, log)
-    panel = _decide_windows(call, states, traces, calibration, paused, params, actions)
+    call = _checked_call(task, policy, gate, proof, run, now, calibration, log)
+    panel = _decide_windows(call, states, traces, paused, params, actions)
     return panel if call.filing is None else dataclasses.replace(panel, records=call.filing.write(panel))
 
 
@@ -204,12 +204,13 @@ class _Call(NamedTuple):
     run: Run
     now: datetime | None
     moment: str
+    calibration: Calibration | tuple[Calibration, ...]  # of all windows, or of each; () where nothing was measured
     filing: Filing | None
 
 
 def _checked_call(
     task: Task, policy: Policy, gate: Gate | None, proof: Proof, run: Run, now: datetime | None,
-    log: Log | Filing | None,
+    calibration: Calibration | Sequence[Calibration] | None, log: Log | Filing | None,
 ) -> _Call:  # fmt: skip
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
@@ -221,14 +222,25 @@ def _checked_call(
         raise InputError("clock", "nothing", "a clock such as time.perf_counter, because gate.time_budget_s is set")
     filing = log if log is None or isinstance(log, Filing) else Filing(log)
     if filing is not None:
+        if not callable(getattr(filing.log, "write", None)):
+            raise InputError("log", type(filing.log).__name__, "a uc.AuditLog, or a Filing of one")
         _ = task.source_hash  # rules that cannot be recorded are refused before any work: `TaskError` names the part
     _recommend_check(task)
-    return _Call(task, policy, gate, proof, run, now, _moment(now), filing)
+    return _Call(task, policy, gate, proof, run, now, _moment(now), _checked_calibration(calibration), filing)
+
+
+def _checked_calibration(
+    calibration: Calibration | Sequence[Calibration] | None,
+) -> Calibration | tuple[Calibration, ...]:
+    if calibration is None or isinstance(calibration, Calibration):
+        return () if calibration is None else calibration
+    if not isinstance(calibration, Sequence) or not all(isinstance(record, Calibration) for record in calibration):
+        raise InputError("calibration", repr(calibration), "a uc.Calibration, or a list of them: one for each window")
+    return tuple(calibration)
 
 
 def _decide_windows(
-    call: _Call, states: Any, traces: Any, calibration: Calibration | Sequence[Calibration] | None, paused: bool,
-    params: Any, actions: ArrayLike | None,
+    call: _Call, states: Any, traces: Any, paused: bool, params: Any, actions: ArrayLike | None
 ) -> DecisionPanel:  # fmt: skip
     """Search and proof, the gate, the final check, and fallbacks for what is not released."""
     task, gate, clock = call.task, call.gate, call.run.clock
@@ -238,10 +250,10 @@ def _decide_windows(
         stop=stopwatch.is_over if stopwatch is not None and stopwatch.budget_s is not None else None,
     )  # fmt: skip
     elapsed, count = math.nan if stopwatch is None else stopwatch.elapsed(), len(certified)
-    each = () if calibration is None or isinstance(calibration, Calibration) else tuple(calibration)
+    shared = call.calibration if isinstance(call.calibration, Calibration) else Calibration()
+    each = call.calibration if isinstance(call.calibration, tuple) else ()
     if each and len(each) != count:
         raise InputError("calibration", f"{len(each)} records", f"one, or {count}: one per window")
-    shared = calibration if isinstance(calibration, Calibration) else Calibration()
     context = Context(_ages(certified.plan.trace, call.now), elapsed, shared, each, paused)
     conditions = tuple(evaluate(gate, certified, context))
     causes = _causes(conditions, count)

@@ -21,6 +21,7 @@ from ucsearch.decision.gate import FAILURES, IN_TIME, TIE_ALLOWED, CheckedCondit
 from ucsearch.decision.view import brief, brief_panel, frame_of, html_of, html_panel
 from ucsearch.decision.words import explain_condition, explain_fallback, explain_keeping, explain_mode, explain_release
 from ucsearch.engine.arrays import Col
+from ucsearch.errors import InputError
 from ucsearch.formatting import action_figure, figure
 from ucsearch.layout import own_rows
 from ucsearch.rules.answers import as_allowed, as_number, guarded
@@ -257,6 +258,8 @@ class DecisionPanel:
         return frame_of((self[w] for w in range(len(self))), backend)
 
     def __getitem__(self, w: int) -> Decision:
+        if isinstance(w, slice):
+            raise InputError("window", repr(w), "one number: [panel[w] for w in range(...)] gives several")
         w = range(len(self))[w]
         certificate = self.certified[w]
         outcome = Outcome(str(self.outcome[w]))

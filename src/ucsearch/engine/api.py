@@ -29,7 +29,7 @@ from ucsearch.engine.plan import PanelPlan, Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
-from ucsearch.policies import MODES, Engine, Policy, Settings, resolve
+from ucsearch.policies import MODES, Engine, Policy, Settings, check_threads, resolve
 from ucsearch.task import Params, State, Task
 from ucsearch.trace import Trace
 
@@ -181,11 +181,10 @@ def _resolved(policy: Policy, task: Task, trace: Trace, actions: int) -> Setting
 
 
 def thread_count(threads: int | None) -> int:
-    if threads is None:
-        return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
-        raise InputError("threads", repr(threads), "a whole number from 1 to 1024")
-    return threads
+    check_threads(threads)
+    if threads is not None:
+        return threads
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 # -------------------------------------------------------------------- the work
