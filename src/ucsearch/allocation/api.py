@@ -33,7 +33,7 @@ __all__ = [
     "allocate",
     "allocate_cases",
     "cases_of",
-    "retold_allocation",
+    "rebuilt_allocation",
 ]
 
 Floats = NDArray[np.float64]
@@ -128,11 +128,11 @@ class Allocation:
     def _share(self, i: int, k: int | None, prices: Mapping[str, float]) -> Share:
         case, result = self.cases[i], self.result
         alone = case.action if case.outcome is Outcome.RELEASED else None
-        outcome, action, reason, kind = case.outcome, case.action, Reason.NONE, ""
+        outcome, action, reason, pass_kind = case.outcome, case.action, Reason.NONE, ""
         loss, binding, price = math.nan, "", 0.0
         if k is not None:
             if result is not None and self.served:
-                action, kind = case.actions[int(result.choice[k])], "allocated"
+                action, pass_kind = case.actions[int(result.choice[k])], "allocated"
                 outcome, loss, binding = Outcome.RELEASED, float(result.loss[k]), result.binding(k)
                 price = prices.get(binding, 0.0)
             else:
@@ -142,8 +142,8 @@ class Allocation:
         uses = tuple(math.nan if place is None else float(u[i, place]) for u in self.uses)
         label = case.label(action)
         return Share(
-            case.series, outcome, action, label, alone, label if alone == action else case.label(alone), reason, kind,
-            loss, uses, binding, price,
+            case.series, outcome, action, label, alone, label if alone == action else case.label(alone), reason,
+            pass_kind, loss, uses, binding, price,
         )  # fmt: skip
 
     def _instead(self, case: Case) -> tuple[Outcome, Any, Reason]:
@@ -156,8 +156,8 @@ class Allocation:
         """Whether the fallbacks of all series together keep the limits; if not, nothing leaves."""
         places = []
         for case in self.cases:
-            own = case.action if case.outcome is not Outcome.RELEASED else case.fallback
-            places.append(case.actions.index(own) if own in case.actions else None)
+            action = case.action if case.outcome is not Outcome.RELEASED else case.fallback
+            places.append(case.actions.index(action) if action in case.actions else None)
         for shared, use in zip(self.shared, self.uses, strict=True):
             total: dict[str, list[float]] = {}
             for case, place, row in zip(self.cases, places, use, strict=True):
@@ -238,13 +238,26 @@ def allocate(
 ) -> Allocation:
     """Share limits among decisions that were made one by one.
 
-    Limits at later steps enter every series' own policy as prices; how far the rule is from the best joint policy is
-    then an estimate over simulated `paths`. `draws="common"`: all series see outcomes of the same rank, as where they
-    share a market's price; otherwise their outcomes are independent of each other.
+    A series whose own outcome is FALLBACK or HOLD keeps that action, and its use comes off the limits first. Limits at
+    later steps enter every series' own policy as prices; how far the rule is from the best joint policy is then an
+    estimate over simulated paths.
 
-    Passed when the proved gap is at most `gap_limit` (currency) or `gap_share` of what the limits cost. If not, every
-    series takes its fallback, or with `serve="best"` the allocation leaves with its gap. `series` names the decisions,
-    in order; a series whose own outcome is FALLBACK or HOLD keeps that action, and its use comes off the limits first.
+    Args:
+        decisions: a panel, or decisions and panels one after another.
+        shared: the limits.
+        series: names of the decisions, in order; by default their numbers.
+        gap_limit: passed when the proved gap is at most this, in currency,
+        gap_share: or at most this share of what the limits cost.
+        serve: what is sent when it is not passed: "fallback" for every series' fallback, "best" for the allocation.
+        paths: simulated where limits hold at later steps.
+        draws: "independent" outcomes of the series on these paths, or "common" ones of the same rank, as where series
+            share a market's price.
+
+    Returns:
+        An `Allocation`: a `Share` for each series, the value together, and a bound on any other allocation's value.
+
+    Raises:
+        InputError: a wrong argument; scores that cannot be added up; a use that fails or is negative.
     """
     terms = Terms(gap_limit, gap_share, serve, paths, draws)
     parts = list(decisions) if isinstance(decisions, Sequence) else [decisions]
@@ -274,46 +287,47 @@ def allocate_cases(cases: Sequence[Case], shared: Shared | Sequence[Shared], ter
     free = _taking_part(cases)
     resources = [_resource(s, use, cases, free) for s, use in zip(limits, uses, strict=True)]
     result, later, missing, passed = None, None, _overdrawn(resources), False
-    own = [cases[i] for i in free.tolist()]
-    if own and not missing and any(s.horizon > 1 for s in limits):
-        check_steps(own, limits)
-        reached = reach_steps(own, limits, resources)
+    movable = [cases[i] for i in free.tolist()]
+    if movable and not missing and any(s.horizon > 1 for s in limits):
+        check_steps(movable, limits)
+        reached = reach_steps(movable, limits, resources)
         missing = beyond(*reached)
         if not missing:
-            planned = plan_steps(own, *reached, resources)
+            planned = plan_steps(movable, *reached, resources)
             result = evaluate(planned.problem)
             if result.feasible:
                 later = planned.follow(result, terms.paths, terms.draws)
                 result = replace(result, later=later.bound)
-    elif own:
-        result = evaluate(_problem(own, resources))
-    found = Allocation(
+    elif movable:
+        result = evaluate(_problem(movable, resources))
+    allocation = Allocation(
         tuple(cases), limits, free, result, missing if result is None else result.missing, False, False, Reason.NONE,
         terms.gap_limit, terms.gap_share, terms.serve, "", uses, later,
     )  # fmt: skip
     if result is not None:
-        passed = result.passes(terms.gap_limit, terms.gap_share, found.cost_of_limits)
+        passed = result.passes(terms.gap_limit, terms.gap_share, allocation.cost_of_limits)
     reason = Reason.NONE
-    if found.missing:
+    if allocation.missing:
         reason = Reason.BUDGET_INFEASIBLE
     elif free.size and not passed:
         reason = Reason.ALLOCATION_GAP
     kept = result is not None and result.feasible and (later is None or later.kept)
-    return replace(found, passed=passed, reason=reason, served=kept and (passed or terms.serve == "best"))
+    return replace(allocation, passed=passed, reason=reason, served=kept and (passed or terms.serve == "best"))
 
 
-def retold_allocation(
+def rebuilt_allocation(
     cases: Sequence[Case], limits: Sequence[Shared], chosen: Mapping[str, Any], prices: tuple[Floats, ...],
     terms: Terms, *, passed: bool, served: bool, reason: Reason, record_id: str,
 ) -> Allocation:  # fmt: skip
-    """An allocation that was made before, from the actions `chosen` by series and the `prices` of every limit."""
+    """A recorded allocation, from the actions `chosen` by series and the `prices` of every limit."""
     uses, free = tuple(use_table(cases, s) for s in limits), _taking_part(cases)
-    own = [cases[i] for i in free.tolist()]
+    movable = [cases[i] for i in free.tolist()]
     resources = [_resource(s, use, cases, free) for s, use in zip(limits, uses, strict=True)]
     result = None
-    if own and served:
-        places = [case.actions.index(action) if (action := chosen[case.series]) is not None else -1 for case in own]
-        result = proved(_problem(own, resources), np.array(places, np.int64), prices)
+    if movable and served:
+        actions = [(case, chosen[case.series]) for case in movable]
+        places = [-1 if action is None else case.actions.index(action) for case, action in actions]
+        result = proved(_problem(movable, resources), np.array(places, np.int64), prices)
     missing = _overdrawn(resources) if result is None else ()
     return Allocation(
         tuple(cases), tuple(limits), free, result, missing, passed, served, reason, terms.gap_limit, terms.gap_share,
@@ -328,10 +342,10 @@ def _taking_part(cases: Sequence[Case]) -> NDArray[np.int64]:
     return np.flatnonzero(proven)
 
 
-def _problem(own: Sequence[Case], resources: Sequence[Resource]) -> Problem:
-    lower, upper = _table([c.lower for c in own]), _table([c.upper for c in own])
-    sizes, eps = [c.size for c in own], [c.eps for c in own]
-    return Problem.of([c.series for c in own], lower, upper, resources, sizes, eps)
+def _problem(cases: Sequence[Case], resources: Sequence[Resource]) -> Problem:
+    lower, upper = _table([c.lower for c in cases]), _table([c.upper for c in cases])
+    sizes, eps = [c.size for c in cases], [c.eps for c in cases]
+    return Problem.of([c.series for c in cases], lower, upper, resources, sizes, eps)
 
 
 def _check(cases: Sequence[Case], shared: tuple[Shared, ...]) -> None:
@@ -341,11 +355,11 @@ def _check(cases: Sequence[Case], shared: tuple[Shared, ...]) -> None:
         raise InputError("shared", repr(shared), "at least one uc.Shared")
     if len({s.name for s in shared}) != len(shared):
         raise InputError("shared", [s.name for s in shared], "names that differ")
-    seen: set[str] = set()
+    names: set[str] = set()
     for i, case in enumerate(cases):
-        if case.series in seen:
+        if case.series in names:
             raise InputError("series", repr(case.series), "every series once", index=i)
-        seen.add(case.series)
+        names.add(case.series)
         if case.basis != cases[0].basis:
             raise InputError(
                 "decisions", f"mode, spread and risk {case.basis}", f"{cases[0].basis} as the first has", index=i,
@@ -360,14 +374,14 @@ def _resource(shared: Shared, use: Floats, cases: Sequence[Case], free: NDArray[
     takes_part = set(free.tolist())
     group = np.full(len(cases), -1, np.int64)
     for i, case in enumerate(cases):
-        own = shared.group(case.series)
-        if own is None:
+        name = shared.group(case.series)
+        if name is None:
             continue
-        if own not in number:
-            raise InputError(f"per of {shared.name}", repr(own), f"a group with a limit: {groups}", index=case.series)
-        group[i] = number[own]
+        if name not in number:
+            raise InputError(f"per of {shared.name}", repr(name), f"a group with a limit: {groups}", index=case.series)
+        group[i] = number[name]
         if i not in takes_part and case.action is not None and case.action in case.actions:
-            taken[number[own]].append(float(use[i, case.actions.index(case.action)]))
+            taken[number[name]].append(float(use[i, case.actions.index(case.action)]))
     limits = np.array([shared.at(g) for g in groups])
     return Resource(shared.name, use[free], limits, group[free], groups, tuple(map(tuple, taken)))
 

@@ -69,19 +69,19 @@ def branch(
     done, parts = -math.inf, 1
     while heap and parts < MOST_PARTS and -heap[0][0] - value > enough:
         _, _, node = heapq.heappop(heap)
-        where = None if node.depth >= DEEPEST else _where(problem, node)
-        if where is None:
+        split = None if node.depth >= DEEPEST else _best_split(problem, node)
+        if split is None:
             done = max(done, node.bound)
             continue
-        series, inside = where
+        series, inside = split
         children = []
         for rows in (inside, node.allowed[series] & ~inside):
             allowed = node.allowed.copy()
             allowed[series] = rows
-            child, found = _child(problem, node, allowed)
+            child, candidate = _child(problem, node, allowed)
             children.append(child)
-            if found is not None and _value(problem, found) > value:
-                best, value = found, _value(problem, found)
+            if candidate is not None and _value(problem, candidate) > value:
+                best, value = candidate, _value(problem, candidate)
         node.split = (series, tuple(np.flatnonzero(inside).tolist()), children[0], children[1])
         for child in children:
             parts += 1
@@ -96,17 +96,17 @@ def _child(problem: Problem, parent: _Node, allowed: Bools) -> tuple[_Node, Ints
     node.over = _overdrawn(problem, allowed)
     if node.over is not None:
         return node, None
-    own = replace(
+    part = replace(
         problem, lower=np.where(allowed, problem.lower, np.nan), upper=np.where(allowed, problem.upper, np.nan),
         resources=tuple(replace(r) for r in problem.resources),
     )  # fmt: skip
-    tried = [parent.prices, *prices_near(own, parent.prices)]
-    bounds = [bound_at(own, p) for p in tried]
+    candidates = [parent.prices, *prices_near(part, parent.prices)]
+    bounds = [bound_at(part, prices) for prices in candidates]
     at = int(np.argmin(bounds))
-    node.prices, node.bound = tried[at], bounds[at]
-    if np.isnan(own.lower).all(axis=1).any() or own.missing():
+    node.prices, node.bound = candidates[at], bounds[at]
+    if np.isnan(part.lower).all(axis=1).any() or part.missing():
         return node, None
-    return node, choose_at(own, node.prices)
+    return node, choose_at(part, node.prices)
 
 
 def _overdrawn(problem: Problem, allowed: Bools) -> tuple[int, int] | None:
@@ -117,7 +117,7 @@ def _overdrawn(problem: Problem, allowed: Bools) -> tuple[int, int] | None:
     return None
 
 
-def _where(problem: Problem, node: _Node) -> tuple[int, Bools] | None:
+def _best_split(problem: Problem, node: _Node) -> tuple[int, Bools] | None:
     """The series that is nearest to another action at the prices, by far the dearer or the cheaper one; and which of
     its actions are the cheaper ones. None where all are settled."""
     charge = problem.charge(node.prices)

@@ -63,9 +63,9 @@ class Shared:
         numbers = list(limit) if isinstance(limit, Sequence) and listed else [limit]
         if listed and len(numbers) != self.horizon:
             raise InputError(f"limit of {self.name}", f"{len(numbers)} numbers", f"{self.horizon}, one for each step")
-        for one in numbers:
-            if isinstance(one, bool) or not isinstance(one, int | float) or not 0.0 <= one < math.inf:
-                raise InputError(f"limit of {self.name}", repr(one), "a finite number of at least 0")
+        for number in numbers:
+            if isinstance(number, bool) or not isinstance(number, int | float) or not 0.0 <= number < math.inf:
+                raise InputError(f"limit of {self.name}", repr(number), "a finite number of at least 0")
 
     @property
     def horizon(self) -> int:
@@ -89,8 +89,8 @@ class Shared:
         """The limit of a `group` at a `step` (from 0); inf where none holds."""
         if step >= self.horizon:
             return math.inf
-        own = self.limit[group] if isinstance(self.limit, Mapping) else self.limit
-        return float(own[step]) if isinstance(own, Sequence) else float(own)
+        limit = self.limit[group] if isinstance(self.limit, Mapping) else self.limit
+        return float(limit[step]) if isinstance(limit, Sequence) else float(limit)
 
     def factor(self, series: str) -> float:
         """What the use of a series is multiplied by; NaN where it has none."""
@@ -127,8 +127,8 @@ class Resource:
         """(G,) whether the chosen `uses` (N,) and what is taken stay within the limit, by correctly rounded sums."""
         kept = []
         for g, limit in enumerate(self.limits.tolist()):
-            own = uses if self.limits.size == 1 and (self.group == 0).all() else uses[self.group == g]
-            kept.append(math.fsum((*own.tolist(), *self.taken[g])) <= limit)
+            of_group = uses if self.limits.size == 1 and (self.group == 0).all() else uses[self.group == g]
+            kept.append(math.fsum((*of_group.tolist(), *self.taken[g])) <= limit)
         return np.array(kept)
 
 
@@ -166,11 +166,11 @@ class Problem:
         low, high = np.array(lower, np.float64), np.array(upper, np.float64)
         if low.ndim != 2 or low.shape != high.shape or low.shape[0] != len(names):
             raise InputError("lower", f"shapes {low.shape} and {high.shape}", f"({len(names)}, m) twice")
-        seen: set[str] = set()
+        earlier: set[str] = set()
         for i, name in enumerate(names):
-            if name in seen:
+            if name in earlier:
                 raise InputError("series", repr(name), "every series once", index=i)
-            seen.add(name)
+            earlier.add(name)
         usable, known = ~np.isnan(low), ~np.isnan(high)
         for i in np.flatnonzero(~usable.any(axis=1))[:1].tolist():
             raise InputError("lower", "no action", f"at least one action of {names[i]!r}", index=i)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ucsearch.allocation.api import Allocation, Terms, retold_allocation
+from ucsearch.allocation.api import Allocation, Terms, rebuilt_allocation
 from ucsearch.allocation.branch import Split, Tree
 from ucsearch.allocation.cases import Case, law_kind
 from ucsearch.allocation.problem import Shared, group_label
@@ -36,7 +36,7 @@ from ucsearch.task import Task
 
 __all__ = [
     "SCHEMA",
-    "Decided",
+    "DecisionEntry",
     "TaskOf",
     "allocation_record",
     "recorded_allocation",
@@ -48,7 +48,7 @@ SCHEMA = "ucsearch.allocation/1"
 _ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a recorded trace
 
 
-class Decided(Protocol):
+class DecisionEntry(Protocol):
     """The entry of a decision: a row of the log, or the receipt of one just written."""
 
     @property
@@ -76,13 +76,13 @@ def recorded_allocation(reader: AuditReader, row: Row, task_of: TaskOf, group: s
         members = [(i, m) for i, m in members if place["groups"][i] == label]
     cases = []
     for _, member in members:
-        own = reader.get(member["decision"])
-        cases.append(recorded_case(own, reader, task_of(own.record)))
-    limits = [_told(s, [(i, m["series"]) for i, m in members]) for s in shared]
+        decision = reader.get(member["decision"])
+        cases.append(recorded_case(decision, reader, task_of(decision.record)))
+    limits = [_recorded_shared(s, [(i, m["series"]) for i, m in members]) for s in shared]
     prices = tuple(np.array([_number(x) for x in p], np.float64) for p in record["prices"])
     chosen = {m["series"]: recorded_action(m["action"]) for _, m in members}
     terms, claim = record["terms"], record["claim"]
-    return retold_allocation(
+    return rebuilt_allocation(
         cases, limits, chosen, prices, Terms(
             None if terms["gap_limit"] is None else _number(terms["gap_limit"]), _number(terms["gap_share"]),
             terms["serve"],
@@ -90,7 +90,7 @@ def recorded_allocation(reader: AuditReader, row: Row, task_of: TaskOf, group: s
     )  # fmt: skip
 
 
-def _told(shared: Mapping[str, Any], series: Sequence[tuple[int, str]]) -> Shared:
+def _recorded_shared(shared: Mapping[str, Any], series: Sequence[tuple[int, str]]) -> Shared:
     """A limit of the first step, as a record has it."""
     limits = {g: _number(x) for g, x in shared["limits"].items()}
     whole = list(limits) == [""]
@@ -104,10 +104,10 @@ def _told(shared: Mapping[str, Any], series: Sequence[tuple[int, str]]) -> Share
 def recorded_case(row: Row, log: AuditReader, task: Task | None = None) -> Case:
     """A logged decision as a case; its task is a built-in one unless given."""
     record = row.record
-    own = task or built_in_task(record["task"])
-    if own is None:
+    task = task or built_in_task(record["task"])
+    if task is None:
         raise RecordError(f"entry {row.seq}: its task {record['task'].get('object')!r} is not built in; name it")
-    inputs = recorded_inputs(record, own)
+    inputs = recorded_inputs(record, task)
     lower, upper = (np.full(len(inputs.actions), np.nan) for _ in range(2))
     for rival in record["rivals"]:
         low, high = _number(rival["score"]), _number(rival["upper"])
@@ -120,7 +120,7 @@ def recorded_case(row: Row, log: AuditReader, task: Task | None = None) -> Case:
         averaged = blob_shape(log.blob(record["inputs"]["trace"]["weights"]["$blob"]))[-1]
     return Case(
         series=record["series"],
-        task=own,
+        task=task,
         state=inputs.state,
         params=inputs.params,
         actions=tuple(math.nan if a is None else a for a in inputs.actions),
@@ -143,18 +143,18 @@ def recorded_case(row: Row, log: AuditReader, task: Task | None = None) -> Case:
 
 
 def write_allocation(
-    allocation: Allocation, log: AuditLog, rows: Mapping[str, Decided], request: Request | None = None
+    allocation: Allocation, log: AuditLog, rows: Mapping[str, DecisionEntry], request: Request | None = None
 ) -> Allocation:
     """Append the allocation's record; `rows` are the entries of its decisions, by series. It is on disk on return."""
-    own = [rows[c.series] for c in allocation.cases]
+    entries = [rows[c.series] for c in allocation.cases]
     blobs = {}
     if allocation.later is not None and allocation.served:
         data = _choices(allocation)
         blobs[blob_id(data)] = data
     traces = None
     if any(s.horizon > 1 for s in allocation.shared):
-        traces = [log.get(row.seq).record["inputs"]["trace"] for row in own]
-    name, body = seal_bytes(_content(allocation, own, request, traces))
+        traces = [log.get(row.seq).record["inputs"]["trace"] for row in entries]
+    name, body = seal_bytes(_content(allocation, entries, request, traces))
     (entry,) = log.append_sealed([Sealed(name, body, blob_refs(body), blobs, request)])
     named = replace(allocation, record_id=entry.id)
     named.__dict__["shares"] = allocation.shares  # the same, already made
@@ -162,7 +162,7 @@ def write_allocation(
 
 
 def allocation_record(
-    allocation: Allocation, rows: Sequence[Decided], request: Request | None = None,
+    allocation: Allocation, rows: Sequence[DecisionEntry], request: Request | None = None,
     traces: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The sealed record. Uses must be named ones of the task, so that they can be computed again from it. `traces` are
@@ -171,7 +171,10 @@ def allocation_record(
 
 
 def _content(
-    allocation: Allocation, rows: Sequence[Decided], request: Request | None, traces: Sequence[Mapping[str, Any]] | None
+    allocation: Allocation,
+    rows: Sequence[DecisionEntry],
+    request: Request | None,
+    traces: Sequence[Mapping[str, Any]] | None,
 ) -> dict[str, Any]:
     result, shares = allocation.result, allocation.shares
     ahead = any(s.horizon > 1 for s in allocation.shared)
@@ -179,12 +182,12 @@ def _content(
         if not isinstance(shared.use, str):
             raise RecordError(f"use of {shared.name!r}: a record needs the name of one of the task's uses")
     members = []
-    for i, (case, row, own) in enumerate(zip(allocation.cases, rows, shares, strict=True)):
+    for i, (case, row, share_of) in enumerate(zip(allocation.cases, rows, shares, strict=True)):
         if case.record != row.id:
             raise RecordError(f"series {case.series!r}: the decision {case.record!r} is not entry {row.seq} of the log")
         member = {
             "series": case.series, "decision": row.id, "entry": row.seq, "digest": row.digest,
-            "outcome": own.outcome.value, "action": as_value(own.action),
+            "outcome": share_of.outcome.value, "action": as_value(share_of.action),
         }  # fmt: skip
         if traces is not None:  # what its law is made of, so that an exported entry can be verified by itself
             trace = traces[i]

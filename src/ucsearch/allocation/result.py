@@ -173,10 +173,10 @@ class Result:
         steps = hull_steps(values[rows], r.use[rows], self.choice[rows])
         first = np.flatnonzero(np.diff(steps.series, prepend=-1) != 0)
         names = [self.problem.series[rows[i]] for i in steps.series[first]]
-        found = sorted(
+        line = sorted(
             zip(names, steps.slope[first].tolist(), steps.use[first].tolist(), strict=True), key=lambda x: (-x[1], x[0])
         )
-        return found[:most]
+        return line[:most]
 
     def _find(self, resource: str) -> tuple[int, int]:
         known = [(k, g, r.label(g)) for k, r in enumerate(self.problem.resources) for g in range(r.limits.size)]
@@ -204,11 +204,11 @@ def evaluate(problem: Problem) -> Result:
     choice, prices = solve(problem)
     if choice is None:
         return _unproved(problem, (), prices)
-    found = proved(problem, choice, prices)
-    enough = max(found.rounding, _SPLIT * found.cost_of_budget)
-    if problem.lower.size > _SMALL or not found.gap > enough:
-        return found
-    choice, upper, tree = branch(problem, choice, prices, found.upper, enough)
+    result = proved(problem, choice, prices)
+    enough = max(result.rounding, _SPLIT * result.cost_of_budget)
+    if problem.lower.size > _SMALL or not result.gap > enough:
+        return result
+    choice, upper, tree = branch(problem, choice, prices, result.upper, enough)
     return replace(proved(problem, choice, prices), upper=upper, tree=tree)
 
 
@@ -218,7 +218,7 @@ def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result
     priced = problem.ceiling - charge
     top = priced.max(axis=1)
     rows = np.arange(choice.size)
-    own = problem.lower[rows, choice] - charge[rows, choice]
+    chosen = problem.lower[rows, choice] - charge[rows, choice]
     best = np.argmax(priced, axis=1)
     size = np.maximum(
         np.abs(problem.upper[rows, best]) + charge[rows, best],
@@ -242,7 +242,7 @@ def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result
         lower=math.fsum(problem.lower[rows, choice].tolist()),
         upper=(upper := math.fsum((*top.tolist(), *rent))),
         root=upper,
-        loss=np.maximum(top - own, 0.0),
+        loss=np.maximum(top - chosen, 0.0),
         tau=tau,
         slack=tuple(slack),
         without=math.fsum(problem.ceiling.max(axis=1).tolist()),

@@ -39,8 +39,6 @@ _SAMPLE = 4_000  # series on which prices are found first, where there are many
 _SWEEPS = 60  # over the prices, on a sample or a small problem
 _NEAR_SWEEPS = 4  # over the prices, from good ones
 _LAST_SWEEPS = 3  # over the prices, on all series
-_FEW_PRICES = 12  # up to which Newton steps are taken instead
-_NEWTON = 8
 _SETTLED = 1e-7  # relative change of the prices at which sweeps end
 _ROUNDS = 200  # of repair, and of pairs of moves
 _FILLS = 4  # times the nearest series are looked up while filling
@@ -72,15 +70,15 @@ def hull_steps(values: Floats, use: Floats, start: Ints) -> Steps:
 def solve(problem: Problem) -> tuple[Ints | None, tuple[Floats, ...]]:
     """A choice that keeps every limit, or None where none was found, and a price per resource and group."""
     lower, upper = problem.floor, problem.ceiling
-    tried = _prices(problem, upper)
-    bounds = [_bound(problem, upper, p) for p in tried]
-    prices = tuple(tried[int(np.argmin(bounds))])
-    return _kept(problem, lower, tried), prices
+    candidates = _prices(problem, upper)
+    bounds = [_bound(problem, upper, prices) for prices in candidates]
+    best = tuple(candidates[int(np.argmin(bounds))])
+    return _best_choice(problem, lower, candidates), best
 
 
 def choose_at(problem: Problem, prices: Prices) -> Ints | None:
     """A choice that keeps every limit, found from prices that are known already; None where none was found."""
-    return _kept(problem, problem.floor, [prices], pairs=False)
+    return _best_choice(problem, problem.floor, [prices], pairs=False)
 
 
 def bound_at(problem: Problem, prices: Prices) -> float:
@@ -93,17 +91,17 @@ def prices_near(problem: Problem, prices: Prices) -> list[Prices]:
     return _descend(problem, problem.ceiling, prices, [r.left() for r in problem.resources], _NEAR_SWEEPS)[-1:]
 
 
-def _kept(problem: Problem, lower: Floats, tried: list[Prices], pairs: bool = True) -> Ints | None:
+def _best_choice(problem: Problem, lower: Floats, candidates: list[Prices], pairs: bool = True) -> Ints | None:
     best: Ints | None = None
     for tighter in _TIGHTER:
         limits = [np.where(left > 0.0, left * (1.0 - tighter), left) for left in (r.left() for r in problem.resources)]
-        for p in tried:
-            choice = _choose(problem, lower, p, limits, pairs)
+        for prices in candidates:
+            choice = _choose(problem, lower, prices, limits, pairs)
             if choice is None or not problem.fits(choice):
                 continue
             if best is None or _value(problem, choice) > _value(problem, best):
                 best = choice
-        best = _frugal(problem, lower, tried[-1], limits) if best is None else best
+        best = _frugal(problem, lower, candidates[-1], limits) if best is None else best
         if best is not None:
             break
     return best
@@ -143,9 +141,7 @@ def _prices(problem: Problem, upper: Floats) -> list[Prices]:
         return _descend(problem, upper, prices, lefts, _SWEEPS)
     some, part = _sample(problem, upper, lefts, every)
     start = _descend(some, upper[::every], prices, part, _SWEEPS)[-1]
-    if sum(p.size for p in prices) > _FEW_PRICES:
-        return _descend(problem, upper, start, lefts, _LAST_SWEEPS)
-    return _newton(problem, upper, start, lefts)
+    return _descend(problem, upper, start, lefts, _LAST_SWEEPS)
 
 
 def _descend(problem: Problem, upper: Floats, prices: Prices, lefts: list[Floats], sweeps: int) -> list[Prices]:
@@ -164,54 +160,16 @@ def _descend(problem: Problem, upper: Floats, prices: Prices, lefts: list[Floats
     return met
 
 
-def _newton(problem: Problem, upper: Floats, start: Prices, lefts: list[Floats]) -> list[Prices]:
-    """Few prices and many series: use is nearly smooth in the prices, so solve "use = limit" for those above zero.
-    Returns the two that come closest."""
-    sizes = np.cumsum([p.size for p in start])[:-1]
-    limit = np.concatenate(lefts)
-    scale = np.where(limit > 0.0, limit, 1.0)
-    choice = np.empty(upper.shape[0], np.int64)
-
-    def excess(p: Floats) -> Floats:
-        respond(upper, problem.uses, problem.rows(np.split(p, sizes)), choice)
-        used = [_used(r, problem.picked(r.use, choice)) for r in problem.resources]
-        return (np.concatenate(used) - limit) / scale
-
-    def wrong(p: Floats, e: Floats) -> float:
-        return float(np.abs(np.where(p > 0.0, e, np.maximum(e, 0.0))).max())
-
-    at = np.concatenate(start)
-    over = excess(at)
-    met = [(wrong(at, over), 0, at)]
-    for turn in range(1, _NEWTON):
-        width = min(max(10.0 * met[-1][0], 1e-4), 0.02)
-        active = np.flatnonzero((at > 0.0) | (over > 0.0))
-        slope = np.empty((active.size, active.size))
-        for j, k in enumerate(active):
-            step = width * (at[k] if at[k] > 0.0 else float(at.max(initial=0.0)) or 1.0)
-            moved = at.copy()
-            moved[k] += step
-            slope[:, j] = (excess(moved) - over)[active] / step
-        change = np.linalg.lstsq(slope, -over[active], rcond=None)[0]
-        at = at.copy()
-        at[active] = np.maximum(0.0, at[active] + change)
-        over = excess(at)
-        met.append((wrong(at, over), turn, at))
-        if not met[-1][0] < 4.0 * min(met)[0]:
-            break
-    return [np.split(p, sizes) for _, _, p in sorted(met, key=lambda x: x[:2])[:2]]
-
-
 def _price(values: Floats, r: Resource, left: Floats) -> Floats:
     """(G,) the slope of the hull step at which each limit is reached: the least dual bound in this price."""
     start = least_use(values, r.use)
     steps = hull_steps(values, r.use, start)
     base = _used(r, r.use[np.arange(start.size), start])
     price = np.zeros(left.size)
-    for g, own in enumerate(_by_slope(steps, r)):
-        total = base[g] + np.cumsum(steps.use[own])
+    for g, numbers in enumerate(_by_slope(steps, r)):
+        total = base[g] + np.cumsum(steps.use[numbers])
         k = int(np.searchsorted(total, left[g], side="right"))
-        price[g] = steps.slope[own[k]] if k < own.size else 0.0
+        price[g] = steps.slope[numbers[k]] if k < numbers.size else 0.0
     return price
 
 
@@ -236,11 +194,11 @@ def _sample(problem: Problem, upper: Floats, lefts: list[Floats], every: int) ->
         chosen.append(small)
         part.append(left * np.where(whole > 0.0, share, 1.0 / every))
     rows = slice(None, None, every)
-    own = Problem(
+    sample = Problem(
         problem.series[rows], problem.lower[rows], problem.upper[rows], tuple(chosen),
         problem.sizes[rows], problem.eps[rows],
     )  # fmt: skip
-    return own, part
+    return sample, part
 
 
 def _bound(problem: Problem, upper: Floats, prices: Prices) -> float:
@@ -249,8 +207,8 @@ def _bound(problem: Problem, upper: Floats, prices: Prices) -> float:
 
 
 def _used(r: Resource, uses: Floats) -> Floats:
-    own = np.where(r.group >= 0, uses, 0.0)
-    return np.bincount(np.maximum(r.group, 0), weights=own, minlength=r.limits.size).astype(np.float64)
+    weights = np.where(r.group >= 0, uses, 0.0)
+    return np.bincount(np.maximum(r.group, 0), weights=weights, minlength=r.limits.size).astype(np.float64)
 
 
 # -------------------------------------------------------------------- an allocation
@@ -279,9 +237,9 @@ def _greedy(problem: Problem, lower: Floats, limit: Floats) -> Ints:
     choice[free] = np.argmax(lower[free], axis=1)
     steps = hull_steps(lower, r.use, choice)
     base = _used(r, problem.picked(r.use, choice))
-    for g, own in enumerate(_by_slope(steps, r)):
-        total = base[g] + np.cumsum(steps.use[own])
-        taken = own[: int(np.searchsorted(total, limit[g], side="right"))]
+    for g, numbers in enumerate(_by_slope(steps, r)):
+        total = base[g] + np.cumsum(steps.use[numbers])
+        taken = numbers[: int(np.searchsorted(total, limit[g], side="right"))]
         np.maximum.at(last := np.full(choice.size, -1, np.int64), steps.series[taken], taken)
         moved = last >= 0  # a series' last step is the one that counts
         choice[moved] = steps.after[last[moved]]
@@ -312,10 +270,10 @@ def _repair(
         extra = _extra(problem, choice, slice(None))
         share, harm = np.zeros(priced.shape), np.zeros(priced.shape, bool)
         for r, e, o, s, c in zip(problem.resources, extra, over, slack, limits, strict=True):
-            own = np.maximum(r.group, 0)
-            scale = np.where(c > 0.0, c, 1.0)[own][:, None]
-            share += np.where((o[own] & (r.group >= 0))[:, None], -e / scale, 0.0)
-            harm |= (e > 0.0) & (e > np.maximum(s[own], 0.0)[:, None])
+            group = np.maximum(r.group, 0)
+            scale = np.where(c > 0.0, c, 1.0)[group][:, None]
+            share += np.where((o[group] & (r.group >= 0))[:, None], -e / scale, 0.0)
+            harm |= (e > 0.0) & (e > np.maximum(s[group], 0.0)[:, None])
         loss = problem.picked(priced, choice)[:, None] - priced
         usable = (share > 0.0) & (priced > -np.inf) & ~harm
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -383,8 +341,8 @@ def _pairs(problem: Problem, lower: Floats, choice: Ints, slack: list[Floats]) -
         usable = (series[:, None] < series[None, :]) & (both > least)
         for r, e, s in zip(problem.resources, extra, slack, strict=True):
             for g in range(s.size):
-                own = np.where(r.group[series] == g, e, 0.0)
-                change = own[:, None] + own[None, :]
+                extra_use = np.where(r.group[series] == g, e, 0.0)
+                change = extra_use[:, None] + extra_use[None, :]
                 usable &= (change <= s[g]) | (change <= 0.0)
         if not usable.any():
             return
@@ -398,15 +356,15 @@ def _pairs(problem: Problem, lower: Floats, choice: Ints, slack: list[Floats]) -
 @compiled
 def least_use(values: Floats, use: Floats) -> Ints:
     """(N,) the best of the actions that use least, the first on ties. `values` is -inf outside the action set."""
-    found = np.zeros(values.shape[0], np.int64)
+    choice = np.zeros(values.shape[0], np.int64)
     for i in range(values.shape[0]):
         least, best = np.inf, -np.inf
         for a in range(values.shape[1]):
             if not values[i, a] > -np.inf:
                 continue
             if use[i, a] < least or (use[i, a] == least and values[i, a] > best):
-                least, best, found[i] = use[i, a], values[i, a], a
-    return found
+                least, best, choice[i] = use[i, a], values[i, a], a
+    return choice
 
 
 @compiled

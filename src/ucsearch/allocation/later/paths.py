@@ -110,9 +110,9 @@ class Later:
             for g in range(limits.limits.shape[0]):
                 for h in range(1, limits.limits.shape[1]):
                     if np.isfinite(limits.limits[g, h]):
-                        own = use[:, g, h - 1]
+                        used = use[:, g, h - 1]
                         out.append(StepUse(
-                            limits.label(g), h, float(limits.limits[g, h]), float(own.mean()), float(own.max()),
+                            limits.label(g), h, float(limits.limits[g, h]), float(used.mean()), float(used.max()),
                             float(price[g, h]),
                         ))  # fmt: skip
         return tuple(out)
@@ -140,10 +140,10 @@ class _Bound:
     def prices(self, x: Floats) -> list[Floats]:
         out, at = [], 0
         for there, scale in zip(self.there, self.scale, strict=True):
-            own = np.zeros(there.shape)
+            price = np.zeros(there.shape)
             count = int(there.sum())
-            own[there] = x[at : at + count] / scale[there]
-            out.append(own)
+            price[there] = x[at : at + count] / scale[there]
+            out.append(price)
             at += count
         return out
 
@@ -152,12 +152,12 @@ class _Bound:
 
     def __call__(self, x: Floats) -> Cut:
         prices = self.prices(x)
-        found = self.valued(prices)
-        bound, slope = float(found.start.sum()), []
+        valued = self.valued(prices)
+        bound, slope = float(valued.start.sum()), []
         for k, (limits, price, there) in enumerate(zip(self.limits, prices, self.there, strict=True)):
             room = np.where(there, limits.limits, 0.0)
             bound += float((price * room * self.worth).sum())
-            slope.append(((room - limits.total(found.mean[k])) * self.worth / self.scale[k])[there])
+            slope.append(((room - limits.total(valued.mean[k])) * self.worth / self.scale[k])[there])
         return Cut(x, bound, np.concatenate(slope))
 
 
@@ -165,9 +165,9 @@ def priced_horizon(priced: Priced, limits: Sequence[Limits]) -> tuple[Valued, tu
     """Values without prices, good prices per resource (G, H), and values at them."""
     n = priced.graph.windows
     free = priced.at(np.zeros((len(limits), n, priced.graph.depth)))
-    wanted = [x.total(free.mean[k]) for k, x in enumerate(limits)]
+    unlimited = [x.total(free.mean[k]) for k, x in enumerate(limits)]
     scale = []
-    for x, want in zip(limits, wanted, strict=True):
+    for x, want in zip(limits, unlimited, strict=True):
         size = np.maximum(want, np.where(np.isfinite(x.limits), x.limits, 0.0))
         scale.append(np.where(size > 0.0, size, 1.0))
     whole = _Bound(priced, limits, scale)
@@ -176,20 +176,20 @@ def priced_horizon(priced: Priced, limits: Sequence[Limits]) -> tuple[Valued, tu
     rounds, many = _ROUNDS, n > 2 * _SAMPLE
     if many:
         rows = np.arange(0, n, n // _SAMPLE)
-        own, part = _sampled(priced, limits, free, wanted, rows)
+        sample, part = _sampled(priced, limits, free, unlimited, rows)
         # In a sample of so many series a unit of a limit is worth what it is worth in all.
         ratio = n / rows.size
-        small = _Bound(own, part, [s / ratio for s in scale])
+        small = _Bound(sample, part, [s / ratio for s in scale])
         start = descend(small, start, _ROUNDS, _ENOUGH, stake / ratio).price * ratio
         stake, rounds = 0.01 * float(np.sqrt(start @ start)) or stake, _LAST_ROUNDS
-    found = descend(whole, start, rounds, _ENOUGH, stake)
-    prices = tuple(whole.prices(found.price))
+    best = descend(whole, start, rounds, _ENOUGH, stake)
+    prices = tuple(whole.prices(best.price))
     return free, prices, whole.valued(prices)
 
 
 def beyond(priced: Priced, limits: Sequence[Limits]) -> tuple[Missing, ...]:
     """Later limits that no joint policy keeps: one that always holds would also hold on average."""
-    found, rates = [], []
+    missing, rates = [], []
     for x in limits:
         there = np.isfinite(x.limits)
         there[:, 0] = False
@@ -205,24 +205,24 @@ def beyond(priced: Priced, limits: Sequence[Limits]) -> tuple[Missing, ...]:
             for g in range(x.limits.shape[0]):
                 total, limit = math.fsum(least[x.group == g].tolist()), float(x.limits[g, h])
                 if not total <= limit + ROUNDING * max(total, limit):
-                    found.append(Missing(f"{x.label(g)}, {h} {'step' if h == 1 else 'steps'} later", limit, total))
-    return tuple(found)
+                    missing.append(Missing(f"{x.label(g)}, {h} {'step' if h == 1 else 'steps'} later", limit, total))
+    return tuple(missing)
 
 
 def _sampled(
-    priced: Priced, limits: Sequence[Limits], free: Valued, wanted: Sequence[Floats], rows: Ints
+    priced: Priced, limits: Sequence[Limits], free: Valued, unlimited: Sequence[Floats], rows: Ints
 ) -> tuple[Priced, list[Limits]]:
     """Some series, with limits in proportion to what they would use if nothing were limited."""
     use = np.concatenate(
         [priced.use[:, priced.graph.first[w, 1] : priced.graph.first[w + 1, 1]] for w in rows.tolist()], axis=1
     )
-    own = Priced(of_windows(priced.graph, rows), np.ascontiguousarray(use), priced.discount, priced.actions)
+    sample = Priced(of_windows(priced.graph, rows), np.ascontiguousarray(use), priced.discount, priced.actions)
     part = []
     for k, x in enumerate(limits):
         small = x._replace(group=x.group[rows])
-        share = small.total(free.mean[k][rows]) / np.where(wanted[k] > 0.0, wanted[k], 1.0)
-        part.append(small._replace(limits=x.limits * np.where(wanted[k] > 0.0, share, rows.size / x.group.size)))
-    return own, part
+        share = small.total(free.mean[k][rows]) / np.where(unlimited[k] > 0.0, unlimited[k], 1.0)
+        part.append(small._replace(limits=x.limits * np.where(unlimited[k] > 0.0, share, rows.size / x.group.size)))
+    return sample, part
 
 
 # -------------------------------------------------------------------- a proximal bundle method (Kiwiel 1990)
@@ -292,11 +292,11 @@ def _proximal(cuts: list[Cut], centre: Floats, reach: float) -> tuple[Floats, fl
 def levels(names: Sequence[str], path: int, steps: int, draws: Draws) -> Floats:
     """(H, N) numbers in [0, 1) that pick every series' outcome at every step of this path. They follow from the names
     of the series in their order, so that nobody can choose them."""
-    own = b"\0".join(name.encode() for name in (names if draws == "independent" else ()))
+    joined = b"\0".join(name.encode() for name in (names if draws == "independent" else ()))
     count = len(names) if draws == "independent" else 1
-    raw = hashlib.shake_256(b"ucsearch.paths.v1\0%d\0" % path + own).digest(8 * steps * count)
-    found = (np.frombuffer(raw, ">u8").reshape(steps, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return np.ascontiguousarray(np.broadcast_to(found, (steps, len(names))))
+    raw = hashlib.shake_256(b"ucsearch.paths.v1\0%d\0" % path + joined).digest(8 * steps * count)
+    shares = (np.frombuffer(raw, ">u8").reshape(steps, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return np.ascontiguousarray(np.broadcast_to(shares, (steps, len(names))))
 
 
 def simulate(

@@ -195,12 +195,12 @@ class Priced:
     def step(self, values: Floats, at: Ints) -> Step:
         """What every series can do in state number `at` (N,) of its own."""
         g, n, k = self.graph, self.graph.windows, self.use.shape[0]
-        found = Step(np.empty((n, self.actions)), np.empty((k, n, self.actions)), np.empty((n, self.actions), np.int64))
+        step = Step(np.empty((n, self.actions)), np.empty((k, n, self.actions)), np.empty((n, self.actions), np.int64))
         _actions(
             self.discount, self.use, g.first, g.classes, g.sedge, g.eact, g.efirst, g.emean, g.tto, g.weights,
-            g.starts, values, at, *found,
+            g.starts, values, at, *step,
         )  # fmt: skip
-        return found
+        return step
 
     def follow(self, at: Ints, edge: Ints, level: Floats) -> Ints:
         """The states after these edges and outcomes at these levels (N,), in [0, 1)."""

@@ -51,7 +51,7 @@ class Planned(NamedTuple):
 
 def check_steps(cases: Sequence[Case], shared: Sequence[Shared]) -> None:
     """Refuse what cannot be priced at later steps, before any work."""
-    steps, depth = max(s.horizon for s in shared), None
+    steps, first = max(s.horizon for s in shared), None
     total = 0
     for case in cases:
         source = case.source
@@ -60,12 +60,14 @@ def check_steps(cases: Sequence[Case], shared: Sequence[Shared]) -> None:
                 "decisions", f"mode, spread and risk {case.basis}", "mode 'closed' without risk", index=case.series,
                 hint="Limits at later steps need the values of later states.",
             )  # fmt: skip
-        own = (source.settings.depth, source.settings.discount)
-        depth = own if depth is None else depth
-        if own != depth:
-            raise InputError("decisions", f"depth and discount {own}", f"{depth} as the first has", index=case.series)
-        if steps > own[0]:
-            raise InputError("steps", steps, f"at most {own[0]}, the depth of the decisions")
+        horizon = (source.settings.depth, source.settings.discount)
+        first = horizon if first is None else first
+        if horizon != first:
+            raise InputError(
+                "decisions", f"depth and discount {horizon}", f"{first} as the first has", index=case.series
+            )
+        if steps > horizon[0]:
+            raise InputError("steps", steps, f"at most {horizon[0]}, the depth of the decisions")
         total += int(source.counts[2])
     if total > MOST_TRANSITIONS:
         raise InputError(
@@ -102,9 +104,9 @@ def plan_steps(
     for i, case in enumerate(cases):
         known[i, : case.lower.size] = ~np.isnan(case.lower)
     lower = np.where(known, first.q, np.nan)
-    own = [replace(r, use=first.used[k]) for k, r in enumerate(resources)]
+    now = [replace(r, use=first.used[k]) for k, r in enumerate(resources)]
     sizes, eps = [case.size for case in cases], [case.eps for case in cases]
-    problem = Problem.of([case.series for case in cases], lower, first.q, own, sizes, eps)
+    problem = Problem.of([case.series for case in cases], lower, first.q, now, sizes, eps)
     return Planned(priced, limits, prices, valued, free, problem)
 
 

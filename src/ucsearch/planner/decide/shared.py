@@ -18,7 +18,7 @@ import numpy as np
 from ucsearch.allocation.api import Allocation, Share, Terms, allocate_cases
 from ucsearch.allocation.cases import Case, cases_of, source_of
 from ucsearch.allocation.problem import Shared
-from ucsearch.allocation.record import Decided, recorded_case, write_allocation
+from ucsearch.allocation.record import DecisionEntry, recorded_case, write_allocation
 from ucsearch.allocation.show import TODAY
 from ucsearch.decision.decision import DecisionPanel, Outcome
 from ucsearch.engine.api import search
@@ -163,11 +163,11 @@ class Sharing:
     def __init__(self, portions: Portions) -> None:
         self.portions, self.settings = portions, portions.settings
         self.cases: dict[str, Case] = {}
-        self.entries: dict[str, Decided] = {}
+        self.entries: dict[str, DecisionEntry] = {}
         self.allocation: Allocation | None = None
         self.ahead = any(one.looks_ahead for one in self.settings.shared.values())
 
-    def add(self, panel: DecisionPanel, series: Sequence[str], entries: Mapping[str, Decided]) -> None:
+    def add(self, panel: DecisionPanel, series: Sequence[str], entries: Mapping[str, DecisionEntry]) -> None:
         """Decisions that were just logged."""
         for case in cases_of(panel, series):
             entry = entries[case.series]
