@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,6 +12,7 @@ from numba import njit
 
 import ucsearch as uc
 from ucsearch.rules.compile import Compiler
+from ucsearch.rules.source import Unreadable, captured, function_of, parsed
 from ucsearch.tasks import LeadTimeInventory
 
 SCALE = 2.0
@@ -85,6 +88,36 @@ def test_plain_rules_are_the_user_s_own_functions() -> None:
     compiled = compiler(Plain())
     assert compiled.rule("feasible") is feasible
     assert compiled.rule("step") is step
+
+
+def nested(a: float) -> float:
+    return max([scaled(x) for x in (a, SCALE)])
+
+
+def test_what_a_function_captures() -> None:
+    def inner(a: float) -> float:
+        return scaled(a) * factor
+
+    factor = 3.0
+    assert captured(inner) == {"scaled": scaled, "factor": 3.0}
+    assert captured(nested) == {"scaled": scaled, "SCALE": 2.0}
+    assert function_of(njit(scaled)) is scaled
+    with pytest.raises(Unreadable, match="<built-in function len> is not a plain Python function"):
+        function_of(len)
+
+
+def test_threads_that_parse_at_once_do_not_trip_the_parser() -> None:
+    text = "\n".join(
+        f"def f{i}(a, b):\n    return (a + {i}) * (b - {i}) if a > {i} else [x for x in (a, b)]" for i in range(200)
+    )
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            trees = list(pool.map(parsed, [text] * 24))
+    finally:
+        sys.setswitchinterval(before)
+    assert [len(tree.body) for tree in trees] == [200] * 24
 
 
 @pytest.mark.compiled

@@ -21,7 +21,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -29,7 +29,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ucsearch.engine.compiled.numba_tricks import Files
 
-__all__ = ["FOLDER", "cache_dir", "compiled", "file_lock", "is_trusted"]
+__all__ = ["FOLDER", "cache_dir", "compiled", "file_lock", "hash_function", "is_trusted"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -145,49 +145,58 @@ def _files_of(function: Callable[..., Any]) -> Files | None:
 
 
 def _stamp(function: Callable[..., Any]) -> str:
-    """Of the files of all functions that are compiled into this one, and of the constants that they name."""
-    digest = hashlib.sha256()
-    texts: dict[str, bytes] = {}
-    for part in _reached(function):
-        path = part.__code__.co_filename
-        texts.setdefault(path, Path(path).read_bytes())
-        digest.update(f"{part.__module__}.{part.__qualname__}\0".encode())
-        for name, value in _constants(part):
-            digest.update(f"{name}={value!r}\0".encode())
-    for path in texts:  # in the order in which they were met
-        digest.update(hashlib.sha256(texts[path]).digest())
-    digest.update(Path(__file__).read_bytes())
+    """Of the code of all functions that are compiled into this one, and of the constants that they name."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    hash_function(cast(FunctionType, function), digest, set())
     return digest.hexdigest()
 
 
-def _reached(function: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    found: dict[int, Any] = {}
-    left: list[Any] = [function]
-    while left:
-        part = left.pop()
-        if id(part) in found:
-            continue
-        found[id(part)] = part
-        yield part
-        left.extend(value.py_func for _, value in _named(part) if hasattr(value, "py_func"))
+def hash_function(function: FunctionType, digest: Any, seen: set[int]) -> None:
+    """Feed `digest` with a function's code and all that it captures, helpers included; `seen`: ids of those fed."""
+    if id(function) in seen:
+        digest.update(b"again")
+        return
+    seen.add(id(function))
+    for code in _codes(function.__code__):
+        constants = [c for c in code.co_consts if not isinstance(c, CodeType)]
+        digest.update(repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants)).encode())
+    digest.update(repr((function.__defaults__, function.__kwdefaults__)).encode())
+    for name, value in _captured(function):
+        digest.update(f"\0{name}=".encode())
+        _hash_value(value, digest, seen)
 
 
-def _constants(function: Callable[..., Any]) -> Iterator[tuple[str, object]]:
-    for name, value in _named(function):
-        if isinstance(value, np.ndarray):
-            yield name, (value.dtype.str, value.shape, value.tobytes())
-        elif value is not None and not isinstance(value, ModuleType) and not callable(value):
-            yield name, value
+def _hash_value(value: Any, digest: Any, seen: set[int]) -> None:
+    if hasattr(value, "py_func"):
+        digest.update(repr(sorted(value.targetoptions.items(), key=repr)).encode())
+        value = value.py_func
+    if isinstance(value, FunctionType):
+        hash_function(value, digest, seen)
+    elif isinstance(value, np.ndarray):
+        digest.update(repr((value.dtype.str, value.shape)).encode() + value.tobytes())
+    elif isinstance(value, tuple):
+        digest.update(f"{type(value).__qualname__}({len(value)}".encode())
+        for item in value:
+            _hash_value(item, digest, seen)
+    elif isinstance(value, type):
+        digest.update(f"{value.__module__}.{value.__qualname__}".encode())
+        for key, item in vars(value).items():
+            if isinstance(item, int | float | str | tuple) and not key.startswith("__"):
+                digest.update(f"\0{key}=".encode())
+                _hash_value(item, digest, seen)
+    elif not isinstance(value, ModuleType):
+        digest.update(repr(value).encode())
 
 
-def _named(function: Any) -> Iterator[tuple[str, Any]]:
+def _captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """What the code could mean by its names: globals, of modules among them whatever is called so, and closures."""
     names = list(dict.fromkeys(name for code in _codes(function.__code__) for name in code.co_names))
     for name in names:
-        value = function.__globals__.get(name)
-        yield name, value
-        if isinstance(value, ModuleType):
-            yield from ((f"{name}.{inner}", vars(value)[inner]) for inner in names if inner in vars(value))
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            yield name, value
+            if isinstance(value, ModuleType):
+                yield from ((f"{name}.{inner}", vars(value)[inner]) for inner in names if inner in vars(value))
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name, cell.cell_contents
 

@@ -30,7 +30,7 @@ from typing import Any, Protocol
 from ucsearch.layout import Layout
 from ucsearch.rules.checked_math import checked_math
 from ucsearch.rules.dialect import refuse
-from ucsearch.sources import captured, plain_function
+from ucsearch.rules.source import captured, function_of
 from ucsearch.task import Task
 
 __all__ = ["Compiler", "Jit"]
@@ -67,7 +67,7 @@ class Compiler:
     def rule(self, role: str) -> Function:
         """The function of a role of `Task.functions`, or `use:NAME` for one of `Task.uses`."""
         function = self.task.uses[role[4:]] if role.startswith("use:") else self.task.functions()[role]
-        plain = plain_function(function)
+        plain = function_of(function)
         if not self.jit.compiles:
             return plain
         if role != "prepare":
@@ -80,10 +80,10 @@ class Compiler:
         if given is None or not self.jit.compiles:
             return None if given is None else given.fill
         if not given.unchecked:
-            return self._compiled(plain_function(given.fill))
+            return self._compiled(function_of(given.fill))
         unchecked = Compiler(self.task, self.layout, self.jit.unchecked)
         unchecked._math = {}
-        return unchecked._compiled(plain_function(given.fill))
+        return unchecked._compiled(function_of(given.fill))
 
     def _compiled(self, function: types.FunctionType) -> Function:
         made = self._made.get(id(function))

@@ -30,7 +30,6 @@ import numpy as np
 from ucsearch.errors import UncompilableWarning, warn_user
 from ucsearch.layout import COUNT, WHOLE, Layout, is_named_tuple_type
 from ucsearch.rules.source import Unreadable, definition, function_of
-from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
 __all__ = ["Finding", "Refused", "captured", "explain", "findings", "refuse", "roles_asked", "tell"]
@@ -59,7 +58,7 @@ class Finding:
         return f"{self.role} ({self.file}:{self.line}): {self.what}; {self.instead}"
 
 
-class Refused(Unsourced):
+class Refused(Exception):
     """These rules run in plain Python; the message says which line keeps them there, and what to write instead."""
 
     def __init__(self, found: tuple[Finding, ...]) -> None:

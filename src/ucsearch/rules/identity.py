@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import dis
 import enum
 import functools
 import hashlib
@@ -24,7 +23,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ucsearch.rules.source import Unreadable, definition, definition_text
+from ucsearch.rules.source import Unreadable, definition, definition_text, global_names
 
 __all__ = ["Identity", "identity_of", "text_of"]
 
@@ -225,7 +224,7 @@ class _Reader:
             if held:
                 yield f"{name}={self.value(held, path)}"
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        read = _global_names(code)
+        read = global_names(code)
         for name, chains in sorted(_chains(node).items()):
             if name in cells:
                 try:
@@ -441,10 +440,3 @@ def _imported(node: ast.AST) -> list[str]:
     found = [one for one in ast.walk(node) if isinstance(one, ast.Import | ast.ImportFrom)]
     each = ([one.module or "."] if isinstance(one, ast.ImportFrom) else [x.name for x in one.names] for one in found)
     return [name for names in each for name in names]
-
-
-@functools.lru_cache(maxsize=2048)
-def _global_names(code: types.CodeType) -> frozenset[str]:
-    names = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return frozenset(names.union(*map(_global_names, inner)))

@@ -1,16 +1,27 @@
-"""The definition of a function as it is loaded: its syntax tree, read from its file and proved to be that code."""
+"""A function as it is loaded: its syntax tree, read from its file and proved to be that code, and what it captures."""
 
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import textwrap
 import threading
 import types
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
-__all__ = ["Definition", "Unreadable", "definition", "definition_text", "function_of", "parsed"]
+__all__ = [
+    "Definition",
+    "Unreadable",
+    "captured",
+    "definition",
+    "definition_text",
+    "function_of",
+    "global_names",
+    "parsed",
+]
 
 Definition = ast.FunctionDef | ast.Lambda
 _MOST_KEPT = 256  # files
@@ -26,6 +37,26 @@ def function_of(value: Any) -> types.FunctionType:
     if not isinstance(function, types.FunctionType):
         raise Unreadable(f"{value!r} is not a plain Python function")
     return function
+
+
+@lru_cache(maxsize=2048)
+def global_names(code: types.CodeType) -> frozenset[str]:
+    """The names that a function's code, or a function inside it, reads as globals or builtins."""
+    names = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    return frozenset(names.union(*map(global_names, inner)))
+
+
+def captured(function: types.FunctionType) -> dict[str, Any]:
+    """Globals and closure values that a function reads, builtins left out."""
+    space = function.__globals__
+    values = {name: space[name] for name in sorted(global_names(function.__code__)) if name in space}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            values[name] = cell.cell_contents
+        except ValueError:
+            raise Unreadable(f"{function.__name__} captures {name!r} before it has a value") from None
+    return values
 
 
 _PARSING = threading.Lock()

@@ -17,7 +17,6 @@ import platform
 import sys
 import threading
 import time
-import types
 import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -25,9 +24,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ucsearch.engine.cache import FOLDER, cache_dir, file_lock
+from ucsearch.engine.cache import FOLDER, cache_dir, file_lock, hash_function
 from ucsearch.engine.kernels.common import rules
 from ucsearch.engine.kernels.common.jit import Numba, Plain
 from ucsearch.layout import Layout, base_of
@@ -193,10 +190,10 @@ def name_of(task: Task, layout: Layout, kind: Kind) -> str:
     outcome = None if task.outcome is None else task.outcome._fields
     grids = [item.grid for item in task.followed]
     digest.update(repr((kind, rows, outcome, grids, task.by_rest, task.by_step, sorted(task.timed))).encode())
-    seen: dict[int, Any] = {}
+    seen: set[int] = set()
     for role in sorted(roles):
         digest.update(f"|{role}|".encode())
-        _tell(function_of(roles[role]), digest, seen)
+        hash_function(function_of(roles[role]), digest, seen)
     return digest.hexdigest()
 
 
@@ -210,58 +207,3 @@ def _ours(module: str) -> bytes:
     for path in [*paths, Path(own or "")]:
         digest.update(path.read_bytes())
     return digest.digest()
-
-
-def _tell(function: types.FunctionType, digest: Any, seen: dict[int, Any]) -> None:
-    """A function's code and what it captures, helpers included."""
-    if id(function) in seen:
-        digest.update(b"again")
-        return
-    seen[id(function)] = function
-    for code in _codes(function.__code__):
-        constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
-        digest.update(repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants)).encode())
-    digest.update(repr((function.__defaults__, function.__kwdefaults__)).encode())
-    for name, value in _captured(function):
-        digest.update(f"\0{name}=".encode())
-        _tell_value(value, digest, seen)
-
-
-def _tell_value(value: Any, digest: Any, seen: dict[int, Any]) -> None:
-    value = getattr(value, "py_func", value)
-    if isinstance(value, types.FunctionType):
-        _tell(value, digest, seen)
-    elif isinstance(value, np.ndarray):
-        digest.update(repr((value.dtype.str, value.shape)).encode() + value.tobytes())
-    elif isinstance(value, tuple):
-        digest.update(f"{type(value).__qualname__}({len(value)}".encode())
-        for item in value:
-            _tell_value(item, digest, seen)
-    elif isinstance(value, type):
-        digest.update(f"{value.__module__}.{value.__qualname__}".encode())
-        for key, one in vars(value).items():
-            if isinstance(one, int | float | str | tuple) and not key.startswith("__"):
-                digest.update(f"\0{key}=".encode())
-                _tell_value(one, digest, seen)
-    elif not isinstance(value, types.ModuleType):
-        digest.update(repr(value).encode())
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            yield from _codes(inner)
-
-
-def _captured(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """What the code could mean by its names: globals, of modules among them whatever is called so, and closures."""
-    names = list(dict.fromkeys(name for code in _codes(function.__code__) for name in code.co_names))
-    for name in names:
-        if name in function.__globals__:
-            value = function.__globals__[name]
-            yield name, value
-            if isinstance(value, types.ModuleType):
-                yield from ((f"{name}.{inner}", vars(value)[inner]) for inner in names if inner in vars(value))
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield name, cell.cell_contents

@@ -70,7 +70,7 @@ def spread_over(windows: int, count: int) -> NDArray[np.int64]:
     return np.unique(np.arange(count) * windows // count) if windows > count else np.arange(windows)
 
 
-def take(inputs: Inputs, windows: NDArray[np.int64]) -> Inputs:
+def take(inputs: Inputs, windows: NDArray[np.int64] | slice) -> Inputs:
     """Some windows of a panel; what all windows share stays shared."""
     total = len(inputs.states)
     return Inputs(*(x[windows] if x.shape[0] == total and total > 1 else x for x in inputs))

@@ -23,6 +23,7 @@ from ucsearch.engine.arrays import Inputs, ISet, Outputs, read_only
 from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled import engine as compiled
 from ucsearch.engine.compiled.compile import LOCK
+from ucsearch.engine.compiled.first_use import SAMPLED, spread_over, take
 from ucsearch.engine.cuda.device import NotOnDevice, find_cuda, is_simulated, launchable, unfused, verify
 from ucsearch.engine.cuda.jit import Counting, Cuda
 from ucsearch.engine.cuda.stream import Launch, Way, stream
@@ -43,8 +44,7 @@ __all__ = ["Way", "run_on_device"]
 _NODES = 4_096  # of an exact search in one thread; windows with more are finished by the CPU
 _LOOKS = 2_048  # nodes that a thread spends on telling a dead end from an exhausted search
 _LOCAL_LIMIT = 128 * 1024  # bytes of scratch a thread may have
-_SAMPLED = 256  # windows held against the CPU at a kernel's first use
-_SAMPLED_PLAINLY = 24  # where the CPU's own kernel is not compiled
+_SAMPLED_PLAINLY = 24  # windows held against the CPU at a kernel's first use where its own kernel is not compiled
 _PART = 1 << 19  # windows whose tables the CPU makes at a time
 _UNUSED = np.zeros((1, 1, 1))  # scores, which the modes of the GPU do not read
 
@@ -95,7 +95,7 @@ def _streamed(
     left = []
     for lo in range(0, windows, _PART):
         hi = min(lo + _PART, windows)
-        part = Inputs(*(x[lo:hi] if x.shape[0] == windows else x for x in inputs))
+        part = take(inputs, slice(lo, hi))
         tables, without = _tables(task, layout, settings, part, way.threads)
         arrays: list[Any] = [x[lo:hi] for x in outputs]
         stream(launch, _rows(task, part, tables), Outputs(*arrays), way)
@@ -247,11 +247,6 @@ def _maker(task: Task, layout: Layout, settings: Settings) -> Callable[..., Any]
     return made
 
 
-def _spread(windows: int, count: int) -> list[int]:
-    """At most `count` windows, evenly over the panel."""
-    return sorted({windows * i // count for i in range(count)}) if windows > count else list(range(windows))
-
-
 # -------------------------------------------------------------------- first use
 
 
@@ -262,7 +257,7 @@ def _check(
     ready = compiled.ready_kernel(task, layout, settings)
     if ready is None and not is_simulated() and compiled.on_disk(task, layout, settings):
         ready = compiled.find_kernel(task, layout, settings)
-    chosen = np.array(_spread(len(inputs.states), _SAMPLED_PLAINLY if ready is None else _SAMPLED))
+    chosen = spread_over(inputs.windows, _SAMPLED_PLAINLY if ready is None else SAMPLED)
     few = take(inputs, chosen)
     m, d, paths = outputs.flags.shape[1], settings.depth, outputs.paths.shape[0] > 0
     here, there = (Outputs.empty(len(chosen), m, d, paths) for _ in range(2))
@@ -294,9 +289,3 @@ def _check(
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines[:3])[:300]
-
-
-def take(inputs: Inputs, windows: NDArray[np.int64]) -> Inputs:
-    """Some windows of a panel; what all windows share stays shared."""
-    total = len(inputs.states)
-    return Inputs(*(x[windows] if x.shape[0] == total and total > 1 else x for x in inputs))
