@@ -77,7 +77,7 @@ def _run(ranks: History, settings: Watching) -> tuple[Monitor, int]:
 def ranks_of(settings: Settings, sales: str | Path, lags: int = 1) -> History:
     """Where outcomes fell among the forecaster's paths, period by period, as far back as the history goes."""
     job = plan_forecast(settings, sales, horizon=max(horizon_of(settings), lags))
-    found: dict[int, list[tuple[str, float, float]]] = {}
+    ranks: dict[int, list[tuple[str, float, float]]] = {}
     for history in job.histories:
         last = history.y.size - 1 - lags
         first = max(last - _ORIGINS + 1, first_origin(settings.forecaster, history.y, job.season))
@@ -96,5 +96,5 @@ def ranks_of(settings: Settings, sales: str | Path, lags: int = 1) -> History:
             total = math.fsum(history.y[cutoff + 1 : cutoff + 1 + lags].tolist())
             low, high = rank_of([math.fsum(path) for path in members[n].tolist()], total, None)
             # Counted back from the end, where all series meet.
-            found.setdefault(cutoff - history.y.size, []).append((history.series, low, high))
-    return [found[key] for key in sorted(found)]
+            ranks.setdefault(cutoff - history.y.size, []).append((history.series, low, high))
+    return [ranks[key] for key in sorted(ranks)]

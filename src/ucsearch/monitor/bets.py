@@ -64,9 +64,9 @@ def chosen_bets(watch: Watch) -> tuple[Bet, ...]:
     """The bets that are watched; their weights add up to 1."""
     if watch not in ("both", "spread", "bias"):
         raise InputError("watch", repr(watch), "'both', 'spread' or 'bias'")
-    kept = [b for b in BETS if watch == "both" or (b.shift == 0.0) == (watch == "spread")]
-    total = math.fsum(b.weight for b in kept)
-    return tuple(b._replace(weight=b.weight / total) for b in kept)
+    bets = [b for b in BETS if watch == "both" or (b.shift == 0.0) == (watch == "spread")]
+    total = math.fsum(b.weight for b in bets)
+    return tuple(b._replace(weight=b.weight / total) for b in bets)
 
 
 def tolerance_of(undercoverage: float) -> float:
@@ -81,14 +81,14 @@ def rank_of(members: Sequence[float], outcome: float, weights: Sequence[float] |
     size = len(members)
     if size == 0 or not math.isfinite(outcome):
         raise InputError("outcome", outcome, "a finite number, and at least one member")
-    one = 1.0 / size
+    share_of_one = 1.0 / size
     if weights is None:
-        less = sum(x < outcome for x in members) * one
-        upto = sum(x <= outcome for x in members) * one
+        less = sum(x < outcome for x in members) * share_of_one
+        upto = sum(x <= outcome for x in members) * share_of_one
     else:
         less = math.fsum(w for x, w in zip(members, weights, strict=True) if x < outcome)
         upto = math.fsum(w for x, w in zip(members, weights, strict=True) if x <= outcome)
-    return min(less / (1.0 + one), 1.0), min((upto + one) / (1.0 + one), 1.0)
+    return min(less / (1.0 + share_of_one), 1.0), min((upto + share_of_one) / (1.0 + share_of_one), 1.0)
 
 
 def gains(low: float, high: float, tolerance: float, bets: Sequence[Bet]) -> tuple[float, ...]:

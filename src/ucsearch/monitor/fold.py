@@ -110,16 +110,16 @@ class Monitor:
         between the series of one period.
         """
         before = len(self.trips)
-        seen: set[str] = set()
+        names: set[str] = set()
         total, count = [0.0] * len(self._bets), 0
         for series, low, high in ranks:
-            if not series or series in seen:
+            if not series or series in names:
                 raise InputError("series", repr(series), "a name, once a period")
-            seen.add(series)
-            own = gains(low, high, self._tolerance, self._bets)
+            names.add(series)
+            gained = gains(low, high, self._tolerance, self._bets)
             if not self.has_tripped(series):
-                total, count = [t + x for t, x in zip(total, own, strict=True)], count + 1
-            self._take(series, own)
+                total, count = [t + x for t, x in zip(total, gained, strict=True)], count + 1
+            self._take(series, gained)
         if count:
             self._count(POOL, self._pool, tuple(t / count for t in total))
         return tuple(self.trips[before:])
@@ -137,9 +137,9 @@ class Monitor:
 
     def single(self, series: str, low: float, high: float) -> tuple[float, ...]:
         """One outcome for its series alone; returns what the bets gained, of which `pooled` takes the mean."""
-        own = gains(low, high, self._tolerance, self._bets)
-        self._take(series, own)
-        return own
+        gained = gains(low, high, self._tolerance, self._bets)
+        self._take(series, gained)
+        return gained
 
     def pooled(self, gained: tuple[float, ...]) -> None:
         """A period for the pool: the mean of what its series' bets `gained`, as `single` returns it."""
@@ -160,8 +160,8 @@ class Monitor:
 
     def drift(self, series: str) -> float:
         """What the gate compares with its limit; latched at a trip."""
-        own = self._series.get(series)
-        return max(_evidence(self._pool), 0.0 if own is None else _evidence(own))
+        watched = self._series.get(series)
+        return max(_evidence(self._pool), 0.0 if watched is None else _evidence(watched))
 
     def blocked(self, series: str) -> bool:
         """Whether nothing of the series may be released: its own stream or the pool has tripped."""
@@ -176,14 +176,14 @@ class Monitor:
 
     def statuses(self, most: int | None = None) -> tuple[Status, ...]:
         """The pool, then the series by evidence; at most so many of them."""
-        known = [(-_evidence(watched), name) for name, watched in list(self._series.items())]
-        first = sorted(known) if most is None else heapq.nsmallest(most, known)
+        by_evidence = [(-_evidence(watched), name) for name, watched in list(self._series.items())]
+        first = sorted(by_evidence) if most is None else heapq.nsmallest(most, by_evidence)
         return (self.status(), *(self.status(name) for _, name in first))
 
     def tripped(self) -> tuple[str, ...]:
         """Streams that have tripped and are not armed again, the pool ("") first."""
-        known = [(POOL, self._pool), *list(self._series.items())]
-        return tuple(name for name, watched in known if not math.isnan(watched.latched))
+        all_watched = [(POOL, self._pool), *list(self._series.items())]
+        return tuple(name for name, watched in all_watched if not math.isnan(watched.latched))
 
     @property
     def series(self) -> int:
@@ -201,42 +201,42 @@ class Monitor:
 
     def state(self) -> dict[str, Any]:
         """All streams as numbers, for another file of a log; `restore` takes them."""
-        known = {POOL: self._pool, **self._series}
-        return {name: _content(watched) for name, watched in sorted(known.items())}
+        all_watched = {POOL: self._pool, **self._series}
+        return {name: _content(watched) for name, watched in sorted(all_watched.items())}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state()` of a monitor with the same settings."""
         for name, content in state.items():
-            made = _Watched(self._filled(content["count"], content["growth"]), calm=int(content["calm"]))
-            made.latched = math.nan if content["latched"] is None else float(content["latched"])
+            watched = _Watched(self._filled(content["count"], content["growth"]), calm=int(content["calm"]))
+            watched.latched = math.nan if content["latched"] is None else float(content["latched"])
             if content["fresh"] is not None:
-                made.fresh = self._filled(content["fresh"]["count"], content["fresh"]["growth"])
+                watched.fresh = self._filled(content["fresh"]["count"], content["fresh"]["growth"])
             if name == POOL:
-                self._pool = made
+                self._pool = watched
             else:
-                self._series[name] = made
+                self._series[name] = watched
 
     def _filled(self, count: int, growth: Sequence[Sequence[float]]) -> Stream:
-        return Stream(self._bets, self.settings.lags, int(count), [[float(x) for x in own] for own in growth])
+        return Stream(self._bets, self.settings.lags, int(count), [[float(x) for x in lagged] for lagged in growth])
 
     def _new(self) -> Stream:
         return Stream(self._bets, self.settings.lags)
 
-    def _take(self, series: str, own: tuple[float, ...]) -> None:
+    def _take(self, series: str, gained: tuple[float, ...]) -> None:
         if series not in self._series:
             self._series[series] = _Watched(self._new())
-        self._count(series, self._series[series], own)
+        self._count(series, self._series[series], gained)
 
-    def _count(self, series: str, watched: _Watched, own: tuple[float, ...]) -> None:
+    def _count(self, series: str, watched: _Watched, gained: tuple[float, ...]) -> None:
         if math.isnan(watched.latched):
-            evidence = watched.stream.add(own)
+            evidence = watched.stream.add(gained)
             if evidence >= self.settings.limit:
                 watched.latched, watched.fresh, watched.calm = evidence, self._new(), 0
                 about, count = watched.stream.about, watched.stream.count
                 self.trips.append(Trip(series, "tripped", evidence, count, about, ""))
         elif series != POOL and watched.fresh is not None:
             # A series earns its way back; the pool waits for a person.
-            if watched.fresh.add(own) < self.settings.calm:
+            if watched.fresh.add(gained) < self.settings.calm:
                 watched.calm += 1
             else:
                 watched.fresh, watched.calm = self._new(), 0
@@ -254,9 +254,9 @@ class Monitor:
 def _content(watched: _Watched) -> dict[str, Any]:
     fresh = watched.fresh
     return {
-        "count": watched.stream.count, "growth": [list(own) for own in watched.stream.growth],
+        "count": watched.stream.count, "growth": [list(lagged) for lagged in watched.stream.growth],
         "latched": None if math.isnan(watched.latched) else watched.latched, "calm": watched.calm,
-        "fresh": None if fresh is None else {"count": fresh.count, "growth": [list(own) for own in fresh.growth]},
+        "fresh": None if fresh is None else {"count": fresh.count, "growth": [list(lagged) for lagged in fresh.growth]},
     }  # fmt: skip
 
 

@@ -62,10 +62,10 @@ class Watched:
 
     def take(self, series: str, low: float, high: float, key: int) -> tuple[Trip, ...]:
         """One outcome; what tripped or was armed again through it."""
-        known = self.seen.setdefault(series, deque(maxlen=_PERIODS))
-        if key in known or (len(known) == _PERIODS and key < min(known)):
+        periods = self.seen.setdefault(series, deque(maxlen=_PERIODS))
+        if key in periods or (len(periods) == _PERIODS and key < min(periods)):
             return ()
-        known.append(key)
+        periods.append(key)
         self.ranks.append((low, high))
         before = len(self.monitor.trips)
         if self.open is not None and key > self.open:
@@ -73,12 +73,12 @@ class Watched:
                 self.monitor.pooled(tuple(g / self.count for g in self.gained))
             self.open = None
         is_pooled = not self.monitor.has_tripped(series)
-        own = self.monitor.single(series, low, high)
+        status = self.monitor.single(series, low, high)
         if self.open is None and (not self._last or key > self._last):
-            self.open, self.gained, self.count = key, (0.0,) * len(own), 0
+            self.open, self.gained, self.count = key, (0.0,) * len(status), 0
             self._last = key
         if key == self.open and is_pooled:
-            self.gained = tuple(a + b for a, b in zip(self.gained, own, strict=True))
+            self.gained = tuple(a + b for a, b in zip(self.gained, status, strict=True))
             self.count += 1
         return tuple(self.monitor.trips[before:])
 
@@ -89,7 +89,7 @@ class Watched:
         return {
             "streams": self.monitor.state(), "open": None if self.open is None else str(self.open),
             "last": str(self._last), "gained": list(self.gained), "count": self.count,
-            "seen": {name: [str(key) for key in known] for name, known in sorted(self.seen.items())},
+            "seen": {name: [str(key) for key in periods] for name, periods in sorted(self.seen.items())},
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -97,7 +97,7 @@ class Watched:
         self.open = None if state["open"] is None else int(state["open"])
         self._last, self.count = int(state["last"]), int(state["count"])
         self.gained = tuple(float(x) for x in state["gained"])
-        self.seen = {name: deque(map(int, known), maxlen=_PERIODS) for name, known in state["seen"].items()}
+        self.seen = {name: deque(map(int, periods), maxlen=_PERIODS) for name, periods in state["seen"].items()}
 
     @property
     def coverage(self) -> float | None:
@@ -136,24 +136,24 @@ class Journal:
     def _order(self, record: Mapping[str, Any]) -> None:
         name, event = record["plan"], record["event"]
         if event == "carried":
-            given = record["settings"]
-            self.plans[name] = Watched(Monitor(settings_of(given)), given["period"])
+            settings = record["settings"]
+            self.plans[name] = Watched(Monitor(settings_of(settings)), settings["period"])
             self.plans[name].restore(record["state"])
         elif event == "armed":
-            given = record["settings"]
-            made = Watched(Monitor(settings_of(given)), given["period"])
+            settings = record["settings"]
+            watched = Watched(Monitor(settings_of(settings)), settings["period"])
             if (old := self.plans.get(name)) is not None:
-                made.monitor.remember(old.monitor)
+                watched.monitor.remember(old.monitor)
                 for stream in old.monitor.tripped():
-                    made.monitor.latch(old.monitor.status(stream))
-            self.plans[name] = made
+                    watched.monitor.latch(old.monitor.status(stream))
+            self.plans[name] = watched
         elif record["by"] and event == "rearmed" and name in self.plans:
             self.plans[name].monitor.rearm(record["series"], why=record["why"])
 
     def drift(self, plan: str, series: str) -> float:
         """Evidence for the gate; NaN for a plan that was never armed."""
-        found = self.plans.get(plan)
-        return float("nan") if found is None else found.monitor.drift(series)
+        watched = self.plans.get(plan)
+        return float("nan") if watched is None else watched.monitor.drift(series)
 
     def status(self, plan: str, series: str = POOL) -> Status:
         if plan not in self.plans:

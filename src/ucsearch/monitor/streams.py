@@ -39,17 +39,17 @@ class Stream:
 
     def add(self, gained: Sequence[float]) -> float:
         """Take what each bet `gained` from one outcome (1: nothing); returns the evidence after it."""
-        own = self.growth[self.count % self.lags]
+        lagged = self.growth[self.count % self.lags]
         for g, gain in enumerate(gained):
             # Evidence beyond all limits stays there instead of overflowing.
-            own[g] = min((own[g] + 1.0) * gain, MOST)
+            lagged[g] = min((lagged[g] + 1.0) * gain, MOST)
         self.count += 1
         self.evidence = self._weighed()
         return self.evidence
 
     def _weighed(self) -> float:
         return (
-            math.fsum(math.fsum(b.weight * r for b, r in zip(self.bets, own, strict=True)) for own in self.growth)
+            math.fsum(math.fsum(b.weight * r for b, r in zip(self.bets, lagged, strict=True)) for lagged in self.growth)
             / self.lags
         )
 

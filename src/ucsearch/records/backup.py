@@ -82,8 +82,8 @@ def backup_database(address: str, to: str | os.PathLike[str]) -> Copied:
         copy_log(address, part)
         with AuditLog(part, single=True) as log:
             log.settle()
-        with _still(part, 5.0) as made:
-            report = made.verify()
+        with _still(part, 5.0) as copy:
+            report = copy.verify()
             _right(report, f"{target}: the copy is not right")
         return _placed(part, target, report, replace=False)
     except BaseException:
@@ -189,13 +189,15 @@ def copy_log(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> 
         if not report.ok:
             raise RecordError(f"{old.path}: {report}; not copied")
         with open_log(target, single=True) as new:
-            begun = new.count()
-            if begun and (begun > report.count or new.get(begun).head != old.get(begun).head):
+            copied_before = new.count()
+            if copied_before and (
+                copied_before > report.count or new.get(copied_before).head != old.get(copied_before).head
+            ):
                 raise RecordError(f"{new.path}: holds another log; nothing was copied")
-            rows = old.rows(begun + 1, report.count)
+            rows = old.rows(copied_before + 1, report.count)
             while part := list(islice(rows, _CHUNK)):
                 new.take_over(part, {k: v for row in part for k, v in old.blobs_of(row).items()})
-            made = new.verify(old.checkpoint())
-            if not made.ok or (made.count, made.head) != (report.count, report.head):
-                raise RecordError(f"{new.path}: the copy is not right: {made}")
-    return CopiedLog(report.count, report.head, report.count - begun)
+            copy_report = new.verify(old.checkpoint())
+            if not copy_report.ok or (copy_report.count, copy_report.head) != (report.count, report.head):
+                raise RecordError(f"{new.path}: the copy is not right: {copy_report}")
+    return CopiedLog(report.count, report.head, report.count - copied_before)

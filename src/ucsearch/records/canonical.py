@@ -286,8 +286,8 @@ def blob_shape(blob: bytes) -> tuple[int, ...]:
     """The shape a blob declares, after checking its header and its length (not its values)."""
     if not isinstance(blob, bytes):
         raise RecordError(f"blob: saw a {type(blob).__name__}, expected bytes")
-    found = _SHAPE.match(blob)
-    sizes = found[1].split(b",") if found else []
+    header_match = _SHAPE.match(blob)
+    sizes = header_match[1].split(b",") if header_match else []
     try:
         shape = tuple(int(size) for size in sizes if size)
         head = _header(shape)

@@ -171,8 +171,8 @@ def check_rows(
         return ChainReport(count, head, kind, bad, name, f"{where}: {detail}", checkpoint)
 
     for place, row in enumerate(rows):
-        if place == 0 and (begun := begun_with(row)) is not None:
-            count, head = begun
+        if place == 0 and (start := begun_with(row)) is not None:
+            count, head = start
             content.before = pinned = count
         n = count + 1
         if row.seq != n:
@@ -215,8 +215,8 @@ class _Content:
         if erased is not None and row.body != NOTHING and entry_digest(row.body) == row.digest:
             erased = None  # still whole: the erasure was cut off, or the file is of before
         is_gone = erased is not None and erased.left is None
-        left = row.digest if erased is None else erased.left
-        if (row.body != NOTHING) if is_gone else (entry_digest(row.body) != left):
+        digest_left = row.digest if erased is None else erased.left
+        if (row.body != NOTHING) if is_gone else (entry_digest(row.body) != digest_left):
             return "edited", "its content does not match its digest"
         if row.head != next_head(head, row.seq, row.digest, row.written_at):
             return "unchained", "does not follow from the entry before it"

@@ -167,10 +167,10 @@ def blob_refs(body: bytes) -> tuple[str, ...]:
     members = body.count(_REF_KEY) - body.count(b"\\" + _REF_KEY)
     if not members:
         return ()
-    found = _REF.findall(body)
-    if len(found) != members:
+    names = _REF.findall(body)
+    if len(names) != members:
         raise RecordError('record: a "$blob" member must be alone in its object and hold 64 hex digits')
-    return tuple(dict.fromkeys(name.decode("ascii") for name in found))
+    return tuple(dict.fromkeys(name.decode("ascii") for name in names))
 
 
 def check_members(record: Mapping[str, Any]) -> None:
@@ -197,8 +197,8 @@ def _check_override(record: Mapping[str, Any]) -> None:
         _check_text(record, field, "override")
     action = record.get("action")
     numbers = action if isinstance(action, list) and action else [action]
-    fine = all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in numbers)
-    if "action" not in record or not (action is None or fine):
+    is_finite = all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in numbers)
+    if "action" not in record or not (action is None or is_finite):
         raise RecordError(f"override.action: saw {action!r}, expected finite numbers, or null to withdraw")
     if not is_count(record.get("entry")) or not isinstance(record.get("off_grid"), bool):
         raise RecordError("override: without the number of the entry it replaces, or without off_grid")
@@ -208,10 +208,10 @@ def _check_erasure(record: Mapping[str, Any]) -> None:
     for field in ("by", "why"):
         _check_text(record, field, "erasure")
     try:
-        found = erased_of(record, 0)
+        erased = erased_of(record, 0)
     except (KeyError, TypeError, ValueError):
-        found = {}
-    if not found or len(found) != len(record["entries"]):
+        erased = {}
+    if not erased or len(erased) != len(record["entries"]):
         raise RecordError("erasure.entries: expected some entries, each once, with number, digest and what is left")
 
 
@@ -233,11 +233,11 @@ class Target(NamedTuple):
     entry: int  # its number
     kinds: tuple[str, ...] = _TARGETS
 
-    def problem(self, found: Row | None, before: int) -> str:
+    def problem(self, entry: Row | None, before: int) -> str:
         """What is wrong with the entry found for it; empty if nothing is."""
-        if found is None or found.seq >= before:
+        if entry is None or entry.seq >= before:
             return f"no decision {self.id} in the log before it"
-        kind = found.record.get("kind")
+        kind = entry.record.get("kind")
         return "" if kind in self.kinds else f"{self.id} is of kind {kind!r}, expected a {' or a '.join(self.kinds)}"
 
 
@@ -259,21 +259,21 @@ class Erased(NamedTuple):
 
 def erased_of(record: Mapping[str, Any], by: int) -> dict[int, Erased]:
     """By number, what an erasure takes away."""
-    found: dict[int, Erased] = {}
-    for one in record["entries"]:
-        digests = (one["digest"], one["digest"] if one["left"] is None else one["left"])
-        if not is_count(one["entry"]) or not all(_HEX.fullmatch(digest) for digest in digests):
-            raise ValueError(one)
-        found[one["entry"]] = Erased(one["digest"], one["left"], by)
-    return found
+    erased: dict[int, Erased] = {}
+    for item in record["entries"]:
+        digests = (item["digest"], item["digest"] if item["left"] is None else item["left"])
+        if not is_count(item["entry"]) or not all(_HEX.fullmatch(digest) for digest in digests):
+            raise ValueError(item)
+        erased[item["entry"]] = Erased(item["digest"], item["left"], by)
+    return erased
 
 
 def erased_by(erasures: Iterable[Row]) -> dict[int, Erased]:
     """By number, what these entries, in order, have taken away; of an entry that was erased twice the last counts."""
-    found: dict[int, Erased] = {}
+    erased: dict[int, Erased] = {}
     for row in erasures:
-        found |= erased_of(row.record, row.seq)
-    return found
+        erased |= erased_of(row.record, row.seq)
+    return erased
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,8 +362,8 @@ def draft_of(record: Mapping[str, Any], index: int, *, judged: bool = False) -> 
         name, body = seal_bytes(record)
         if record.get("id", name) != name:
             raise RecordError(f"record.id: saw {record['id']!r}, expected {name}, which its content gives")
-        asked = check_request(record["request"]) if "request" in record else None
-        return Draft(name, body, blob_refs(body), asked, target_of(record))
+        request = check_request(record["request"]) if "request" in record else None
+        return Draft(name, body, blob_refs(body), request, target_of(record))
     except RecordError as error:
         if index == 0:
             raise
@@ -388,7 +388,7 @@ def _with_nul(value: Any, path: str) -> str:
         items = [(item, f"{path}[{i}]") for i, item in enumerate(value)]
     else:
         return path if isinstance(value, str) and "\0" in value else ""
-    return next((found for item, where in items if (found := _with_nul(item, where))), "")
+    return next((bad_path for item, where in items if (bad_path := _with_nul(item, where))), "")
 
 
 def check_blobs(blobs: dict[str, bytes], drafts: Sequence[Draft]) -> None:
@@ -398,8 +398,8 @@ def check_blobs(blobs: dict[str, bytes], drafts: Sequence[Draft]) -> None:
         if name not in referred:
             raise RecordError(f"blob {name}: no record of the batch refers to it")
         blob_shape(data)
-        if (seen := blob_id(data)) != name:
-            raise RecordError(f"blob {name}: its content has the id {seen}")
+        if (blob_name := blob_id(data)) != name:
+            raise RecordError(f"blob {name}: its content has the id {blob_name}")
 
 
 def time_text(time: str | datetime, field: str) -> str:

@@ -56,8 +56,8 @@ def series(name: str, plan: str | None = None) -> Left:
 
     def left(row: Row) -> bytes | None:
         record = row.record
-        own = record.get("kind") in (*_WHOLE, "outcome") and record.get("series") == name
-        if not own or (plan is not None and record.get("plan", plan) != plan):
+        is_about = record.get("kind") in (*_WHOLE, "outcome") and record.get("series") == name
+        if not is_about or (plan is not None and record.get("plan", plan) != plan):
             return row.body
         return _without(row, record, lambda _: False)
 
@@ -70,7 +70,7 @@ def person(name: str) -> Left:
     def left(row: Row) -> bytes | None:
         if name.encode() not in row.body:
             return row.body
-        return _blanked(row, row.record, lambda found: found == name)
+        return _blanked(row, row.record, lambda other: other == name)
 
     return left
 
@@ -81,12 +81,12 @@ def erase(place: str | os.PathLike[str], left: Left, *, at: datetime, by: str, w
     The entry that says so is on disk before anything goes, and an entry that is still whole is right all the same: what
     was cut off is done by the next call.
     """
-    said = {"schema": ERASURE_SCHEMA, "kind": "erasure", "at": at.isoformat(), "by": by, "why": why}
+    header = {"schema": ERASURE_SCHEMA, "kind": "erasure", "at": at.isoformat(), "by": by, "why": why}
     open_reader(place).close()  # one that is not there is not made
     with open_log(place, clock=lambda: at) as log:
         entries = blobs = 0
         for store in [*log.stores]:
-            done = _erase_in(log, store, left, said)
+            done = _erase_in(log, store, left, header)
             entries, blobs = entries + done.entries, blobs + done.blobs
     return Erasing(entries, blobs)
 
@@ -106,7 +106,7 @@ class _Chosen(NamedTuple):
         }  # fmt: skip
 
 
-def _erase_in(log: AuditLog, store: Store, left: Left, said: dict[str, Any]) -> Erasing:
+def _erase_in(log: AuditLog, store: Store, left: Left, header: dict[str, Any]) -> Erasing:
     chosen: list[_Chosen] = []
     needed: set[str] = set()  # blobs of entries that stay
     last = 0
@@ -114,18 +114,18 @@ def _erase_in(log: AuditLog, store: Store, left: Left, said: dict[str, Any]) -> 
         last = row.seq
         body = left(row) if row.body != NOTHING else row.body
         body = NOTHING if body is None else body
-        kept = blob_refs(body)
-        needed.update(kept)
+        refs_left = blob_refs(body)
+        needed.update(refs_left)
         if body != row.body:
             chosen.append(
-                _Chosen(row.seq, row.digest, body, tuple(ref for ref in blob_refs(row.body) if ref not in kept))
+                _Chosen(row.seq, row.digest, body, tuple(ref for ref in blob_refs(row.body) if ref not in refs_left))
             )
-    users = {ref: one.seq for one in chosen for ref in one.refs}  # the last that goes
+    users = {ref: entry.seq for entry in chosen for ref in entry.refs}  # the last that goes
     blobs = 0
     for first in range(0, len(chosen), _AT_ONCE):
         part = chosen[first : first + _AT_ONCE]
-        log.append({**said, "entries": [one.content for one in part]})
-        free = {ref for one in part for ref in one.refs if users[ref] <= part[-1].seq} - needed
+        log.append({**header, "entries": [entry.content for entry in part]})
+        free = {ref for entry in part for ref in entry.refs if users[ref] <= part[-1].seq} - needed
         blobs += _replace(store, part, free, last)
     return Erasing(len(chosen), blobs)
 
@@ -143,7 +143,7 @@ def _replace_in(store: Store, part: list[_Chosen], free: set[str], last: int) ->
     with store.writing():
         for row in _rows(store, last):  # what came meanwhile may need an array again
             free = free.difference(blob_refs(row.body))
-        store.replace([(one.seq, one.body) for one in part], sorted(free))
+        store.replace([(entry.seq, entry.body) for entry in part], sorted(free))
     return len(free)
 
 
@@ -169,11 +169,11 @@ def _blanked(row: Row, record: dict[str, Any], is_named: Callable[[str], bool], 
     """The record without names, and without the words of whom they name."""
     if record.get("kind") in ("erasure", "rotation"):
         return row.body
-    out, asked = dict(record), record.get("request")
+    out, request = dict(record), record.get("request")
     named = [name for name in _NAMES if isinstance(out.get(name), str) and out[name] and is_named(out[name])]
     out |= dict.fromkeys(named, ERASED)
     if named and "why" in out:
         out["why"] = ERASED
-    if isinstance(asked, dict) and is_named(str(asked.get("by", ""))):
-        out["request"] = {name: value for name, value in asked.items() if name != "by"}
+    if isinstance(request, dict) and is_named(str(request.get("by", ""))):
+        out["request"] = {name: value for name, value in request.items() if name != "by"}
     return canonical(out) if always or out != record else row.body

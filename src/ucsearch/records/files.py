@@ -118,8 +118,8 @@ def new_file(path: Path, mode: int, like: Path | None = None) -> int:
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
     if like is not None and os.name == "posix" and os.geteuid() == 0:
         try:
-            found = like.stat()
-            os.fchown(descriptor, found.st_uid, found.st_gid)
+            owner = like.stat()
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
         except BaseException:
             os.close(descriptor)
             path.unlink(missing_ok=True)
@@ -148,10 +148,10 @@ def check_owner(path: Path) -> None:
     """Refuse to put a file in the place of another user's, or after it: that user could not read ours. Root gives it
     to him (`new_file`)."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return
-    if hasattr(os, "geteuid") and os.geteuid() not in (0, found.st_uid):
+    if hasattr(os, "geteuid") and os.geteuid() not in (0, status.st_uid):
         raise RecordError(f"{path}: belongs to another user; run this as that user, or as root")
 
 

@@ -98,9 +98,9 @@ class AuditReader:
     @classmethod
     def of(cls, store: Store) -> Self:
         """Read another `store` than a file."""
-        made = cls.__new__(cls)
-        made._chain = LogChain(store)
-        return made
+        reader = cls.__new__(cls)
+        reader._chain = LogChain(store)
+        return reader
 
     @property
     def store(self) -> Store:
@@ -144,8 +144,8 @@ class AuditReader:
         if (row := self._chain.row(count)) is not None:
             return row.head
         first = self._chain.row(count + 1)
-        begun = None if first is None else begun_with(first)
-        return "" if begun is None else begun[1]
+        start = None if first is None else begun_with(first)
+        return "" if start is None else start[1]
 
     def count(self) -> int:
         """Number of the last entry (0 for an empty log)."""
@@ -173,16 +173,16 @@ class AuditReader:
         """The entry with this number; or the newest one with this id, or with the only id that begins so (8 characters
         or more). Equal decisions have equal ids."""
         if isinstance(id, int):
-            found = self._chain.row(id)
+            row = self._chain.row(id)
         else:
             text = str(id)
             ids = self._chain.ids(text) if 8 <= len(text) < 64 and text.isalnum() else [text]
             if len(ids) > 1:
                 raise NoEntry(f"{self.path}: more than one id begins with {text!r}; give more of it")
-            found = self._chain.newest((ids or [text])[0])
-        if found is None:
+            row = self._chain.newest((ids or [text])[0])
+        if row is None:
             raise NoEntry(f"{self.path}: no entry {id!r}")
-        return found
+        return row
 
     def find_request(self, key: str, item: int | None = None) -> tuple[Row, ...]:
         """Entries that were recorded under a request's key, in order; or the one of this item."""
@@ -213,8 +213,8 @@ class AuditReader:
         for field, value in (("limit", limit), ("offset", offset)):
             if not 0 <= value < 2**53:
                 raise InputError(field, value, "0 or more")
-        wanted = {"series": series, "reason": reason, "outcome": outcome, "plan": plan}
-        named = {name: value for name, value in wanted.items() if value is not None}
+        filters = {"series": series, "reason": reason, "outcome": outcome, "plan": plan}
+        named = {name: value for name, value in filters.items() if value is not None}
         kinds = (kind,) if isinstance(kind, str) else kind or ()
         return tuple(self._chain.search(Query(named, kinds, before, newest_first), offset + limit)[offset:])
 
@@ -224,8 +224,8 @@ class AuditReader:
 
     def newest(self, series: str, plan: str | None = None) -> Row | None:
         """The newest decision or refusal of a series."""
-        found = self.list(series=series, plan=plan, kind=("decision", "refusal"), limit=1, newest_first=True)
-        return found[0] if found else None
+        rows = self.list(series=series, plan=plan, kind=("decision", "refusal"), limit=1, newest_first=True)
+        return rows[0] if rows else None
 
     def has_all(self, ids: Sequence[str]) -> bool:
         """Whether every one of these records is in the log."""
@@ -252,10 +252,10 @@ class AuditReader:
         out: dict[int, Share] = {}
         waiting, before = {row.seq: row.id for row in rows}, None
         while waiting:
-            found = self.list(kind="allocation", limit=1, before=before, newest_first=True)
-            if not found or found[0].seq < min(waiting):
+            newest = self.list(kind="allocation", limit=1, before=before, newest_first=True)
+            if not newest or newest[0].seq < min(waiting):
                 break
-            allocation = found[0]
+            allocation = newest[0]
             before = allocation.seq
             for seq, (place, member) in self._members(allocation).items():
                 if waiting.get(seq) == member["decision"]:
@@ -334,8 +334,8 @@ class AuditReader:
                 good, head = row.seq, row.head
 
         def entry(id: str, seq: int) -> Row | None:
-            found = self._chain.row(seq, raw=True)
-            return found if found is not None and found.id == id else None
+            named = self._chain.row(seq, raw=True)
+            return named if named is not None and named.id == id else None
 
         try:
             report = check_rows(watched(), checkpoint, self._chain.blob, entry, self._chain.erased())
@@ -373,8 +373,8 @@ class AuditReader:
         if first < 1 or (last is not None and last < first):
             raise InputError("entries", f"{first} to {last}", "numbers from 1, in order")
         count = self.count()
-        own = self._chain.row(first)
-        previous = GENESIS if own is None else self.head_after(first - 1)
+        first_row = self._chain.row(first)
+        previous = GENESIS if first_row is None else self.head_after(first - 1)
         return self._chain.rows(first - 1, count if last is None else min(last, count)), previous
 
 
@@ -413,9 +413,9 @@ class AuditLog(AuditReader):
     @classmethod
     def of(cls, store: Store, *, clock: Callable[[], str | datetime] | None = None) -> Self:
         """Write to another `store` than a file."""
-        made = super().of(store)
-        made._clock = clock
-        return made
+        log = super().of(store)
+        log._clock = clock
+        return log
 
     def check_place(self) -> None:
         """Raise where the log's files are no longer those that were opened: what is written now would be lost."""
@@ -434,16 +434,16 @@ class AuditLog(AuditReader):
         from ucsearch.decision.decision import Decision
         from ucsearch.records.record import decision_body, panel_bodies
 
-        asked = as_request(request)
+        first_request = as_request(request)
         if isinstance(decisions, Decision):
-            return [*self.append_sealed([decision_body(decisions, str(series), where, asked)])]
+            return [*self.append_sealed([decision_body(decisions, str(series), where, first_request)])]
         names = [series] * len(decisions) if isinstance(series, str) else list(series)
         if len(names) != len(decisions):
             raise RecordError(f"series: saw {len(names)} names, expected {len(decisions)}, one per decision")
         entries: list[Entry] = []
         for lo in range(0, len(decisions), _BATCH):
             windows = range(lo, min(lo + _BATCH, len(decisions)))
-            requests = None if asked is None else [asked.at(w) for w in windows]
+            requests = None if first_request is None else [first_request.at(w) for w in windows]
             bodies = panel_bodies(decisions, names[lo : windows.stop], where, windows=windows, requests=requests)
             entries.extend(self.append_sealed(bodies))
         return entries
@@ -461,17 +461,17 @@ class AuditLog(AuditReader):
     ) -> tuple[Entry, ...]:
         """Record all of them in one transaction, in order, or none. `blobs` serves the whole batch."""
         drafts = [draft_of(record, index) for index, record in enumerate(records)]
-        given = dict(blobs or {})
-        check_blobs(given, drafts)
-        return self._append(drafts, given)
+        all_blobs = dict(blobs or {})
+        check_blobs(all_blobs, drafts)
+        return self._append(drafts, all_blobs)
 
     def append_sealed(self, records: Sequence[Sealed]) -> tuple[Entry, ...]:
         """As `append_batch`, for a writer that seals many decisions itself: ids, bodies and blobs are taken as they
         are, and `verify` finds out if they were wrong."""
         if any(_OVERRIDE in r.body for r in records):
             raise RecordError(JUDGED)
-        asked = [None if r.request is None else (r.request.key, r.request.item) for r in records]
-        drafts = [Draft(r.id, r.body, r.refs, key, None) for r, key in zip(records, asked, strict=True)]
+        requests = [None if r.request is None else (r.request.key, r.request.item) for r in records]
+        drafts = [Draft(r.id, r.body, r.refs, key, None) for r, key in zip(records, requests, strict=True)]
         return self._append(drafts, {name: blob for r in records for name, blob in r.blobs.items()})
 
     def _append(self, drafts: Sequence[Draft], blobs: dict[str, bytes]) -> tuple[Entry, ...]:
@@ -515,13 +515,13 @@ class AuditLog(AuditReader):
     def _insert(
         self, store: Store, drafts: Sequence[Draft], blobs: dict[str, bytes], written_at: str | None
     ) -> builtins.list[Entry]:
-        known = self._chain.answered([draft.request for draft in drafts if draft.request is not None])
+        answers = self._chain.answered([draft.request for draft in drafts if draft.request is not None])
         _insert_blobs(store, drafts, blobs)
         seq, head = _end(store, drafts[0].body)
         rows, entries = [], []
         for draft in drafts:
             digest = entry_digest(draft.body)
-            entry = None if draft.request is None else known.get(draft.request)
+            entry = None if draft.request is None else answers.get(draft.request)
             if entry is not None:
                 if entry.digest != digest:
                     raise RequestTaken(entry)
@@ -533,7 +533,7 @@ class AuditLog(AuditReader):
                 rows.append(Row(seq, draft.id, digest, head, written_at, draft.body))
                 entry = Entry(seq, draft.id, digest, head)
                 if draft.request is not None:
-                    known[draft.request] = Entry(seq, draft.id, digest, head, repeated=True)
+                    answers[draft.request] = Entry(seq, draft.id, digest, head, repeated=True)
             entries.append(entry)
         store.add(rows)
         return entries
@@ -570,9 +570,9 @@ class AuditLog(AuditReader):
         self.check_place()
 
     def _check_target(self, target: Target) -> None:
-        found = self._chain.row(target.entry)
-        found = found if found is not None and found.id == target.id else None
-        if wrong := target.problem(found, 2**63):
+        target_row = self._chain.row(target.entry)
+        target_row = target_row if target_row is not None and target_row.id == target.id else None
+        if wrong := target.problem(target_row, 2**63):
             raise RecordError(f"{target.field}: {wrong}")
         reports = self._chain.reports(target.id) if target.field == "override.overrides" else []
         if any(row.record["entry"] == target.entry for row in reports):
@@ -616,7 +616,7 @@ class AuditLog(AuditReader):
                 f"entry {target.seq} is of kind {original.get('kind')!r}, expected a decision or a refusal"
             )
         judged = judge(original, task, action, force=force)
-        asked = as_request(request)
+        named_request = as_request(request)
         record: dict[str, Any] = {
             "schema": OVERRIDE_SCHEMA if of is None else ROW_OVERRIDE_SCHEMA,
             "kind": "override",
@@ -635,8 +635,8 @@ class AuditLog(AuditReader):
             record["forced"] = True
         if of is not None:
             record["proof"] = dict(of.proof)
-        if asked is not None:
-            record["request"] = asked.content()
+        if named_request is not None:
+            record["request"] = named_request.content()
         return self._append([draft_of(record, 0, judged=True)], {})[0]
 
 

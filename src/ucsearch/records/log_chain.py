@@ -58,7 +58,7 @@ class Store(Protocol):
     def requested(self, keys: Sequence[str]) -> list[tuple[str, int, Row]]:
         """Key, item and entry of everything that was recorded under these requests, by key and item."""
 
-    def answered(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
+    def answered(self, requests: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
         """Entries of these requests, by key and item."""
 
     def search(self, query: Query, limit: int) -> list[Row]: ...
@@ -167,9 +167,9 @@ class LogChain:
             return self._stores[place] if len(self._stores) > place else None
 
     def _first_of(self, store: Store) -> int:
-        if (known := self._firsts.get(id(store), 0)) == 0:
-            known = self._firsts[id(store)] = store.first()
-        return known
+        if (number := self._firsts.get(id(store), 0)) == 0:
+            number = self._firsts[id(store)] = store.first()
+        return number
 
     # One answer
 
@@ -180,8 +180,8 @@ class LogChain:
         return self.forwards()[0].first()
 
     def row(self, seq: int, *, raw: bool = False) -> Row | None:
-        found = self.store_of(seq).row(seq)
-        return found if raw or found is None else self._checked(found)
+        row = self.store_of(seq).row(seq)
+        return row if raw or row is None else self._checked(row)
 
     def store_of(self, seq: int) -> Store:
         """Where an entry lies, by its number."""
@@ -191,28 +191,28 @@ class LogChain:
         return self.newest_store
 
     def newest(self, id: str) -> Row | None:
-        found = self._found(lambda store: store.newest(id))
-        return None if found is None else self._checked(found)
+        row = self._found(lambda store: store.newest(id))
+        return None if row is None else self._checked(row)
 
     def blob(self, id: str) -> bytes | None:
         return self._found(lambda store: store.blob(id))
 
     def _found(self, ask: Callable[[Store], T | None]) -> T | None:
-        return next((found for store in self.backwards() if (found := ask(store)) is not None), None)
+        return next((answer for store in self.backwards() if (answer := ask(store)) is not None), None)
 
     def ids(self, start: str) -> list[str]:
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for store in self.backwards():
-            found |= dict.fromkeys(store.ids(start))
-            if len(found) > 1:
+            names |= dict.fromkeys(store.ids(start))
+            if len(names) > 1:
                 break
-        return list(found)[:2]
+        return list(names)[:2]
 
     def has(self, ids: Sequence[str]) -> set[str]:
-        left = set(ids)
+        missing = set(ids)
         for store in self.backwards():
-            left -= store.has(sorted(left)) if left else set()
-        return set(ids) - left
+            missing -= store.has(sorted(missing)) if missing else set()
+        return set(ids) - missing
 
     # Many
 
@@ -241,13 +241,13 @@ class LogChain:
                 yield from map(self._checked, store.picked(chunk))
 
     def requested(self, keys: Sequence[str]) -> list[tuple[str, int, Row]]:
-        found = self._each(lambda store: store.requested(keys))
-        return sorted(((key, item, self._checked(row)) for key, item, row in found), key=lambda one: one[:2])
+        answers = self._each(lambda store: store.requested(keys))
+        return sorted(((key, item, self._checked(row)) for key, item, row in answers), key=lambda answer: answer[:2])
 
-    def answered(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
+    def answered(self, requests: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
         out: dict[tuple[str, int], Entry] = {}
-        for store in self.backwards() if asked else ():
-            out = {**store.answered(asked), **out}
+        for store in self.backwards() if requests else ():
+            out = {**store.answered(requests), **out}
         return out
 
     def overrides(self, ids: Sequence[str]) -> list[Row]:
@@ -262,24 +262,24 @@ class LogChain:
 
     def erased(self) -> dict[int, Erased]:
         """By number, entries whose content was taken away."""
-        said = (row for store in self.forwards() for row in store.picked(store.numbers("erasure")))
-        return erased_by(row for row in said if entry_digest(row.body) == row.digest)
+        erasures = (row for store in self.forwards() for row in store.picked(store.numbers("erasure")))
+        return erased_by(row for row in erasures if entry_digest(row.body) == row.digest)
 
     def _checked(self, row: Row) -> Row:
         """An entry whose content is the one that was recorded, or what an erasure left of it."""
-        own = entry_digest(row.body) if isinstance(row.body, bytes) else ""
-        if own != row.digest:
-            left = None if row.body == NOTHING else own
-            if not self._is_said(row, left):
+        body_digest = entry_digest(row.body) if isinstance(row.body, bytes) else ""
+        if body_digest != row.digest:
+            left_digest = None if row.body == NOTHING else body_digest
+            if not self._is_said(row, left_digest):
                 self._erased = self.erased()
-            if not self._is_said(row, left):
+            if not self._is_said(row, left_digest):
                 raise AlteredEntry(f"entry {row.seq}: its content does not match its digest")
         return row
 
-    def _is_said(self, row: Row, left: str | None) -> bool:
+    def _is_said(self, row: Row, left_digest: str | None) -> bool:
         """Whether an erasure that is known says that this is left of an entry."""
-        known = self._erased.get(row.seq)
-        return known is not None and (known.digest, known.left) == (row.digest, left)
+        erased = self._erased.get(row.seq)
+        return erased is not None and (erased.digest, erased.left) == (row.digest, left_digest)
 
     def _each(self, ask: Callable[[Store], list[T]]) -> list[T]:
         return [x for store in self.forwards() for x in ask(store)]
@@ -299,8 +299,8 @@ def opening(store: Store) -> dict[str, Any] | None:
 
 def following(store: Store) -> str:
     """Name of the file in which the log goes on; "" while this one is written to."""
-    found = store.search(Query(kinds=("rotation",), newest_first=True), 1)
-    return str(found[0].record.get("next", "")) if found else ""
+    rotations = store.search(Query(kinds=("rotation",), newest_first=True), 1)
+    return str(rotations[0].record.get("next", "")) if rotations else ""
 
 
 def _beside(path: Path, name: str) -> Path:

@@ -26,12 +26,12 @@ class Tree:
     @classmethod
     def resumed(cls, size: int, peaks: Sequence[str]) -> Tree:
         """Go on from `peaks` of so many leaves."""
-        made = cls()
+        tree = cls()
         counts = [1 << bit for bit in range(size.bit_length() - 1, -1, -1) if size >> bit & 1]
         if len(counts) != len(peaks):
             raise RecordError(f"a tree of {size} entries: saw {len(peaks)} peaks, expected {len(counts)}")
-        made.size, made._full = size, [(n, bytes.fromhex(peak)) for n, peak in zip(counts, peaks, strict=True)]
-        return made
+        tree.size, tree._full = size, [(n, bytes.fromhex(peak)) for n, peak in zip(counts, peaks, strict=True)]
+        return tree
 
     @property
     def peaks(self) -> list[str]:

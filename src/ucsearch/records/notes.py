@@ -47,8 +47,8 @@ class Signer:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         place = Path(path)
         try:
-            found = place.stat()
-            if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+            status = place.stat()
+            if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
                 raise RecordError(f"{place}: others may read this private key; chmod 600 it, or make a new one")
             text = place.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:

@@ -106,8 +106,8 @@ def read_action(
 def _by_label(inputs: RecordedInputs, task: Task, text: str) -> tuple[Any, str]:
     places = [i for i, label in enumerate(inputs.labels) if label == text]
     if len(places) != 1:
-        found = "names several of the recorded actions" if places else "is no label of the recorded actions"
-        raise NotAllowed(f"{text!r} {found}", _feasible(inputs, task))
+        problem = "names several of the recorded actions" if places else "is no label of the recorded actions"
+        raise NotAllowed(f"{text!r} {problem}", _feasible(inputs, task))
     value = inputs.actions[places[0]]
     if value is None:
         raise NotAllowed(f"{text!r} was not available", _feasible(inputs, task))
@@ -156,17 +156,17 @@ def _off_unit(inputs: RecordedInputs, task: Task, action: Any) -> str:
     """What is odd about an action beside those offered: not of their unit, or far larger; "" where nothing is."""
     if action in inputs.actions:
         return ""
-    shown, own = action_figure(action), _parts(action)
+    shown, numbers_taken = action_figure(action), _parts(action)
     offered = [x for a in inputs.actions if a is not None for x in _parts(a)]
     numbers = [x for item in inputs.state for x in (item if isinstance(item, tuple) else (item,))]
     pack = float(getattr(inputs.params, task.pack)) if task.pack else 0.0
     if pack > 0.0 and _whole(offered, pack):
-        if not _whole(own, pack):
+        if not _whole(numbers_taken, pack):
             return f"{shown} is not in whole packs of {pack:g}"
-    elif task.counted and _whole([*offered, *numbers], 1.0) and not _whole(own, 1.0):
+    elif task.counted and _whole([*offered, *numbers], 1.0) and not _whole(numbers_taken, 1.0):
         return f"{shown} is not in whole units, as the {task.called} offered are"
     largest = max((abs(x) for x in [*offered, *numbers] if abs(x) < _NO_LIMIT), default=0.0)
-    if largest > 0.0 and max(map(abs, own)) > _TIMES * largest:
+    if largest > 0.0 and max(map(abs, numbers_taken)) > _TIMES * largest:
         return f"{shown} is more than {_TIMES:g} times {largest:g}, the largest number offered or in the state"
     return ""
 
@@ -206,10 +206,10 @@ def recorded_inputs(record: Mapping[str, Any], task: Task) -> RecordedInputs:
                 f"{task.source_hash!r}, recorded is {recorded['rules']!r}"
             )
         for name in ("name", "version"):
-            if recorded[name] != (own := getattr(task, name)):
+            if recorded[name] != (task_value := getattr(task, name)):
                 raise RecordError(
                     f"the task given is not the recorded task {recorded['name']!r}: "
-                    f"its {name} is {own!r}, recorded is {recorded[name]!r}"
+                    f"its {name} is {task_value!r}, recorded is {recorded[name]!r}"
                 )
         inputs = record["inputs"]
         state = build_recorded(task.state, inputs, "state")

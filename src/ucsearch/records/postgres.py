@@ -87,8 +87,8 @@ class PostgresStore:
             )  # fmt: skip
             if self._connection.info.server_version < _OLDEST:
                 self._connection.close()
-                seen = self._connection.info.server_version // 10000
-                raise RecordError(f"{self.path}: PostgreSQL {seen}, expected 15 or newer")
+                version = self._connection.info.server_version // 10000
+                raise RecordError(f"{self.path}: PostgreSQL {version}, expected 15 or newer")
 
     def close(self) -> None:
         with self._lock:
@@ -128,16 +128,16 @@ class PostgresStore:
         for name, allowed in (
             ("fsync", {"on"}), ("full_page_writes", {"on"}), ("synchronous_commit", {"on", "remote_apply"}),
         ):  # fmt: skip
-            ((found,),) = self._all(f"SHOW {name}")
-            if found not in allowed:
-                raise RecordError(f"{self.path}: {name} is {found}; what it confirms could be lost")
-        ((found,),) = self._all("SHOW server_encoding")
-        if found != "UTF8":  # a name that it has no letters for would be refused at the first decision about it
-            raise RecordError(f"{self.path}: the database's encoding is {found}, expected UTF8")
+            ((setting,),) = self._all(f"SHOW {name}")
+            if setting not in allowed:
+                raise RecordError(f"{self.path}: {name} is {setting}; what it confirms could be lost")
+        ((setting,),) = self._all("SHOW server_encoding")
+        if setting != "UTF8":  # a name that it has no letters for would be refused at the first decision about it
+            raise RecordError(f"{self.path}: the database's encoding is {setting}, expected UTF8")
 
     def _stand_alone(self) -> None:
-        ((mine,),) = self._all(f"SELECT pg_try_advisory_lock({_SERVICE})")
-        if not mine:
+        ((is_locked,),) = self._all(f"SELECT pg_try_advisory_lock({_SERVICE})")
+        if not is_locked:
             raise AnotherService(f"{self.path}: another service holds this log")
 
     def _make_tables(self) -> None:
@@ -151,9 +151,9 @@ class PostgresStore:
         with self.writing(), self._guarded() as connection:
             connection.execute("CREATE SCHEMA IF NOT EXISTS ucsearch")
             connection.execute("CREATE TABLE IF NOT EXISTS format (version int NOT NULL PRIMARY KEY)")
-            known = self._version()
+            version = self._version()
             for number, script in enumerate(scripts, 1):
-                if number > known:
+                if number > version:
                     connection.execute(script.read_text(encoding="utf-8"))
                     connection.execute("INSERT INTO format (version) VALUES (%s)", (number,))
 
@@ -164,8 +164,8 @@ class PostgresStore:
 
     def _all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._guarded() as connection:
-            found: list[tuple[Any, ...]] = connection.execute(statement, values or None).fetchall()
-            return found
+            rows: list[tuple[Any, ...]] = connection.execute(statement, values or None).fetchall()
+            return rows
 
     def _rows(self, rest: str, *values: Any) -> list[Row]:
         return [Row(*row) for row in self._all(f"SELECT {_COLUMNS} FROM entries {rest}", *values)]
@@ -174,8 +174,8 @@ class PostgresStore:
         return int(self._all("SELECT coalesce(min(seq), 0) FROM entries")[0][0])
 
     def tail(self) -> tuple[int, str]:
-        found = self._all("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1")
-        return (found[0][0], found[0][1]) if found else (0, GENESIS)
+        rows = self._all("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1")
+        return (rows[0][0], rows[0][1]) if rows else (0, GENESIS)
 
     def rows(self, after: int, last: int, limit: int) -> list[Row]:
         return self._rows("WHERE seq > %s AND seq <= %s ORDER BY seq LIMIT %s", after, last, limit)
@@ -187,41 +187,41 @@ class PostgresStore:
         return next(iter(self._rows("WHERE id = %s ORDER BY seq DESC LIMIT 1", id)), None)
 
     def ids(self, start: str) -> list[str]:
-        found = self._all("SELECT DISTINCT id FROM entries WHERE id >= %s AND id < %s LIMIT 2", start, start + "g")
-        return [name for (name,) in found]
+        rows = self._all("SELECT DISTINCT id FROM entries WHERE id >= %s AND id < %s LIMIT 2", start, start + "g")
+        return [name for (name,) in rows]
 
     def requested(self, keys: Sequence[str]) -> list[tuple[str, int, Row]]:
-        found = self._all(
+        rows = self._all(
             f"SELECT request_key, request_item, {_COLUMNS} FROM entries WHERE request_key = ANY(%s)"
             " ORDER BY request_key, request_item",
             [*keys],
         )
-        return [(key, item, Row(*row)) for key, item, *row in found]
+        return [(key, item, Row(*row)) for key, item, *row in rows]
 
-    def answered(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
-        found = self._all(
+    def answered(self, requests: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
+        rows = self._all(
             "SELECT e.request_key, e.request_item, e.seq, e.id, e.digest, e.head"
             " FROM unnest(%s::text[], %s::bigint[]) AS asked (key, item)"
             " JOIN entries AS e ON e.request_key = asked.key AND e.request_item = asked.item",
-            [key for key, _ in asked], [item for _, item in asked],
+            [key for key, _ in requests], [item for _, item in requests],
         )  # fmt: skip
-        return {(key, item): Entry(seq, id, digest, head, True) for key, item, seq, id, digest, head in found}
+        return {(key, item): Entry(seq, id, digest, head, True) for key, item, seq, id, digest, head in rows}
 
     def search(self, query: Query, limit: int) -> list[Row]:
-        asked = [_RARE] if query.kinds and not set(query.kinds) & set(OFTEN) else []
-        asked += [f"{name} = %s" for name in query.named]
+        conditions = [_RARE] if query.kinds and not set(query.kinds) & set(OFTEN) else []
+        conditions += [f"{name} = %s" for name in query.named]
         values: list[Any] = [*query.named.values()]
         if query.kinds:
-            asked, values = [*asked, "kind = ANY(%s)"], [*values, [*query.kinds]]
+            conditions, values = [*conditions, "kind = ANY(%s)"], [*values, [*query.kinds]]
         if query.before is not None:
-            asked, values = [*asked, "seq < %s"], [*values, query.before]
+            conditions, values = [*conditions, "seq < %s"], [*values, query.before]
         order = "DESC" if query.newest_first else "ASC"
-        return self._rows(f"WHERE {' AND '.join(asked) or 'TRUE'} ORDER BY seq {order} LIMIT %s", *values, limit)
+        return self._rows(f"WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY seq {order} LIMIT %s", *values, limit)
 
     def numbers(self, kind: str) -> list[int]:
         where = "decision IS NOT NULL" if kind == "outcome" else f"kind = %s AND {_RARE}"
-        found = self._all(f"SELECT seq FROM entries WHERE {where}", *(() if kind == "outcome" else (kind,)))
-        return sorted(number for (number,) in found)
+        rows = self._all(f"SELECT seq FROM entries WHERE {where}", *(() if kind == "outcome" else (kind,)))
+        return sorted(number for (number,) in rows)
 
     def picked(self, numbers: Sequence[int]) -> list[Row]:
         return self._rows("WHERE seq = ANY(%s) ORDER BY seq", [*numbers])
@@ -236,8 +236,8 @@ class PostgresStore:
         return {name for (name,) in self._all("SELECT DISTINCT id FROM entries WHERE id = ANY(%s)", [*ids])}
 
     def heads(self, last: int, stride: int = 1) -> list[tuple[int, str]]:
-        found = self._all("SELECT seq, head FROM entries WHERE seq <= %s AND seq %% %s = 0 ORDER BY seq", last, stride)
-        return [(seq, head) for seq, head in found]
+        rows = self._all("SELECT seq, head FROM entries WHERE seq <= %s AND seq %% %s = 0 ORDER BY seq", last, stride)
+        return [(seq, head) for seq, head in rows]
 
     def blob(self, id: str) -> bytes | None:
         return self.blobs([id]).get(id)
@@ -247,12 +247,12 @@ class PostgresStore:
 
     def fault(self) -> tuple[str, str]:
         """Entries may be right, and columns that are not would hide some of them from a query."""
-        found = self._all(
+        triggers = self._all(
             "SELECT tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
             " JOIN pg_namespace n ON n.oid = c.relnamespace"
             " WHERE n.nspname = 'ucsearch' AND NOT tgisinternal AND tgenabled IN ('O', 'A')"
         )
-        if missing := _TRIGGERS - {name for (name,) in found}:
+        if missing := _TRIGGERS - {name for (name,) in triggers}:
             return "schema", f"{min(missing)} of its schema is missing"
         after = -(2**63)
         while rows := self._all(
@@ -260,8 +260,8 @@ class PostgresStore:
             " ORDER BY seq LIMIT %s",
             after, _CHUNK,
         ):  # fmt: skip
-            for seq, body, *kept in rows:
-                if tuple(kept) != columns_of(body):
+            for seq, body, *columns in rows:
+                if tuple(columns) != columns_of(body):
                     return "schema", f"the columns of entry {seq} are not its record's"
             after = rows[-1][0]
         return "", ""
@@ -312,13 +312,13 @@ class PostgresStore:
 def columns_of(body: bytes) -> tuple[Any, ...]:
     """What is looked for, as the file's store computes it from a record."""
     r = loads(body)
-    told, asked = r.get("outcome"), r.get("request") or {}
-    inner = told if isinstance(told, dict) else {}
-    outcome = inner.get("outcome") if isinstance(told, dict) else told
+    recorded, request = r.get("outcome"), r.get("request") or {}
+    inner = recorded if isinstance(recorded, dict) else {}
+    outcome = inner.get("outcome") if isinstance(recorded, dict) else recorded
     texts = [r.get("kind"), outcome, r.get("reason", inner.get("reason"))]
     texts += [r.get(name) for name in ("series", "overrides", "decision", "plan")]
-    kept = [x.replace("\0", "\\0") if isinstance(x, str) else None for x in texts]
-    return (*kept, asked.get("key"), asked.get("item"))
+    texts_kept = [x.replace("\0", "\\0") if isinstance(x, str) else None for x in texts]
+    return (*texts_kept, request.get("key"), request.get("item"))
 
 
 def _label(url: str) -> str:

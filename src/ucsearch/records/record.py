@@ -75,13 +75,13 @@ def panel_bodies(
 ) -> list[Sealed]:
     """The record of every window, or of those named. `series`, `requests` and `recalibrated` have one item for each."""
     chosen = range(len(panel)) if windows is None else windows
-    asked = [None] * len(chosen) if requests is None else requests
+    own_requests = [None] * len(chosen) if requests is None else requests
     changes = [None] * len(chosen) if recalibrated is None else recalibrated
-    for field, given in (("series", series), ("requests", asked), ("recalibrated", changes)):
-        if len(given) != len(chosen):
-            raise RecordError(f"{field}: saw {len(given)} items, expected {len(chosen)}, one per decision")
+    for field, items_given in (("series", series), ("requests", own_requests), ("recalibrated", changes)):
+        if len(items_given) != len(chosen):
+            raise RecordError(f"{field}: saw {len(items_given)} items, expected {len(chosen)}, one per decision")
     panel.fallbacks.prepare(chosen)
-    items = zip(chosen, series, asked, changes, strict=True)
+    items = zip(chosen, series, own_requests, changes, strict=True)
     return [decision_body(panel[w], name, where, request, change, under) for w, name, request, change in items]
 
 
@@ -106,10 +106,10 @@ def unsealed_record(
 ) -> tuple[dict[str, Any], Blobs]:  # fmt: skip
     """As `decision_record`, without its id, for whoever seals it into bytes."""
     c = decision.certificate
-    asked: dict[str, Any] = {} if request is None else {"request": request.content()}
-    asked |= {} if under is None else under.content()
+    filing: dict[str, Any] = {} if request is None else {"request": request.content()}
+    filing |= {} if under is None else under.content()
     if c is None:
-        return _refusal(decision, series, where, asked), {}
+        return _refusal(decision, series, where, filing), {}
     plan = c.plan
     blobs: Blobs = {}
     task, layout, settings = plan.task, plan.layout, plan.settings
@@ -156,7 +156,7 @@ def unsealed_record(
         },
         "outcome": outcome_part(decision),
         "versions": _versions(),
-        **asked,
+        **filing,
     }
     if recalibration is not None:
         record["recalibration"] = {k: as_value(v) for k, v in recalibration.items()}
@@ -221,28 +221,28 @@ def _task(task: Task, actions: Sequence[float], where: str) -> dict[str, Any]:
     }
 
 
-def _refusal(decision: Decision, series: str, where: str, asked: dict[str, Any]) -> dict[str, Any]:
+def _refusal(decision: Decision, series: str, where: str, filing: dict[str, Any]) -> dict[str, Any]:
     """A trace that was refused leaves nothing to derive a plan from; what the rules need is kept, so that the fallback
     can be checked and a person can still decide."""
-    known = decision.refused
-    if known is None:
+    refused = decision.refused
+    if refused is None:
         raise RecordError("a decision without a certificate says nothing of what was refused; make it with `refuse`")
     record: dict[str, Any] = {
         "schema": REFUSAL_SCHEMA,
         "kind": "refusal",
         "series": series,
-        "task": _task(known.task, known.actions, where),
+        "task": _task(refused.task, refused.actions, where),
         "gate": {"settings": _limits(decision.gate), "now": decision.now},
         "outcome": outcome_part(decision),
         "versions": _versions(),
-        **asked,
+        **filing,
     }
-    if known.state is not None:
-        state, params = known.task.layout(known.state), known.task.params_layout
+    if refused.state is not None:
+        state, params = refused.task.layout(refused.state), refused.task.params_layout
         record["inputs"] = {
-            "state": [as_value(x) for x in state.flatten(known.state, "state")],
+            "state": [as_value(x) for x in state.flatten(refused.state, "state")],
             "state_lengths": list(state.lengths),
-            "params": [] if params is None else [as_value(x) for x in params.flatten(known.params, "params")],
+            "params": [] if params is None else [as_value(x) for x in params.flatten(refused.params, "params")],
             "params_lengths": [] if params is None else list(params.lengths),
         }
     return record

@@ -48,25 +48,25 @@ def rotate(
     old = newest_file(Path(path), timeout_s)
     check_owner(old)
     new = next_name(old)
-    said = {"schema": ROTATION_SCHEMA, "kind": "rotation", "at": at.isoformat(), "by": by, "why": why}
-    made: list[Rotated] = []
+    header = {"schema": ROTATION_SCHEMA, "kind": "rotation", "at": at.isoformat(), "by": by, "why": why}
+    results: list[Rotated] = []
     with AuditReader(old, timeout_s=timeout_s, single=True) as reader:
-        begun = opening(reader.store)
-        tree = Tree() if begun is None else Tree.resumed(begun["count"], begun["tree"])
-        seen = reader.count()
-        for _, known in reader.store.heads(seen):  # most of them now, while others may write
-            tree.add(bytes.fromhex(known))
+        start = opening(reader.store)
+        tree = Tree() if start is None else Tree.resumed(start["count"], start["tree"])
+        count_before = reader.count()
+        for _, head_before in reader.store.heads(count_before):  # most of them now, while others may write
+            tree.add(bytes.fromhex(head_before))
 
     def build(count: int, head: str) -> None:
         if not _is_left_over(new):
             raise RecordError(f"{new}: there is a file already that holds entries of its own; move it away first")
         _remove(new)
         with AuditReader(old, timeout_s=timeout_s, single=True) as reader:
-            for row in reader.rows(seen + 1):
+            for row in reader.rows(count_before + 1):
                 tree.add(bytes.fromhex(row.head))
             tree.add(bytes.fromhex(head))
             pins = {"previous": old.name, "count": count, "head": head, "tree": tree.peaks}
-            records = [{**said, "event": "opened", **pins}, *carry(reader)]
+            records = [{**header, "event": "opened", **pins}, *carry(reader)]
         # As the old one: who writes to that must be able to write to this.
         os.close(new_file(new, 0o600, like=old))
         new.chmod(stat.S_IMODE(old.stat().st_mode) & 0o666)
@@ -74,17 +74,17 @@ def rotate(
         with AuditLog(new, timeout_s=timeout_s, single=True) as log:
             log.append_batch(records)
         sync_folder(new.absolute().parent)
-        made.append(Rotated(old, new, count, head, len(records)))
+        results.append(Rotated(old, new, count, head, len(records)))
 
     with AuditLog(old, timeout_s=timeout_s, single=True) as log:
-        log.append_last({**said, "event": "closed", "next": new.name}, build)
-    return made[0]
+        log.append_last({**header, "event": "closed", "next": new.name}, build)
+    return results[0]
 
 
 def next_name(path: Path) -> Path:
     """What the file after this one is called."""
-    found = _NUMBERED.fullmatch(path.stem)
-    stem, number = (found[1], int(found[2])) if found else (path.stem, 1)
+    match = _NUMBERED.fullmatch(path.stem)
+    stem, number = (match[1], int(match[2])) if match else (path.stem, 1)
     return path.with_name(f"{stem}.{number + 1:04d}{path.suffix}")
 
 

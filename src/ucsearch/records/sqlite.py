@@ -283,11 +283,13 @@ def schema_problem(connection: sqlite3.Connection) -> str:
     """What differs from the tables, indexes and triggers of a log; empty if nothing does."""
     if not isinstance(format_of(connection), int):
         return "it is not an audit log of this package"
-    found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"))
+    statements = dict(
+        connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    )
     for name, sql in SCHEMA.items():
-        if found.get(name) != sql:
-            return f"{name} of its schema is {'altered' if name in found else 'missing'}"
-    foreign = set(found) - set(SCHEMA)
+        if statements.get(name) != sql:
+            return f"{name} of its schema is {'altered' if name in statements else 'missing'}"
+    foreign = set(statements) - set(SCHEMA)
     return f"its schema has the foreign object {min(foreign)}" if foreign else ""
 
 
@@ -377,8 +379,8 @@ class SqliteStore:
         return int(number)
 
     def tail(self) -> tuple[int, str]:
-        found = self._all("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1")
-        return (found[0][0], found[0][1]) if found else (0, GENESIS)
+        rows = self._all("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1")
+        return (rows[0][0], rows[0][1]) if rows else (0, GENESIS)
 
     def rows(self, after: int, last: int, limit: int) -> list[Row]:
         return self._rows("WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?", after, last, limit)
@@ -391,46 +393,46 @@ class SqliteStore:
 
     def ids(self, start: str) -> list[str]:
         # Ids are hex digits, so all that begin with a text sort between it and it with a "g".
-        found = self._all("SELECT DISTINCT id FROM entries WHERE id >= ? AND id < ? LIMIT 2", start, start + "g")
-        return [name for (name,) in found]
+        rows = self._all("SELECT DISTINCT id FROM entries WHERE id >= ? AND id < ? LIMIT 2", start, start + "g")
+        return [name for (name,) in rows]
 
     def requested(self, keys: Sequence[str]) -> list[tuple[str, int, Row]]:
         listed, values = _among(keys)
-        found = self._all(
+        rows = self._all(
             f"SELECT request_key, request_item, {_COLUMNS} FROM entries WHERE request_key IN {listed}"
             " ORDER BY request_key, request_item",
             *values,
         )
-        return [(key, item, Row(*row)) for key, item, *row in found]
+        return [(key, item, Row(*row)) for key, item, *row in rows]
 
-    def answered(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
-        found = self._all(
+    def answered(self, requests: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Entry]:
+        rows = self._all(
             "SELECT e.request_key, e.request_item, e.seq, e.id, e.digest, e.head FROM json_each(?) AS asked"
             " JOIN entries AS e ON e.request_key = json_extract(asked.value, '$[0]')"
             " AND e.request_item = json_extract(asked.value, '$[1]')",
-            json.dumps(asked),
+            json.dumps(requests),
         )
-        return {(key, item): Entry(seq, id, digest, head, True) for key, item, seq, id, digest, head in found}
+        return {(key, item): Entry(seq, id, digest, head, True) for key, item, seq, id, digest, head in rows}
 
     def search(self, query: Query, limit: int) -> list[Row]:
-        asked = [_RARE] if query.kinds and not set(query.kinds) & set(OFTEN) else []
+        conditions = [_RARE] if query.kinds and not set(query.kinds) & set(OFTEN) else []
         named = sorted(query.named.items(), key=lambda item: item[0] == "plan" or item in _COMMON)
-        asked += [f"{'+' if n else ''}{name} = ?" for n, (name, _) in enumerate(named)]
+        conditions += [f"{'+' if n else ''}{name} = ?" for n, (name, _) in enumerate(named)]
         if len(query.kinds) == 1:
-            asked += ["kind = ?"]
+            conditions += ["kind = ?"]
         elif query.kinds:
-            asked += [f"kind IN ({', '.join('?' * len(query.kinds))})"]
-        asked += [] if query.before is None else ["seq < ?"]
+            conditions += [f"kind IN ({', '.join('?' * len(query.kinds))})"]
+        conditions += [] if query.before is None else ["seq < ?"]
         bound = (*(value for _, value in named), *query.kinds, *(() if query.before is None else (query.before,)))
         order = "DESC" if query.newest_first else "ASC"
-        return self._rows(f"WHERE {' AND '.join(asked) or 'TRUE'} ORDER BY seq {order} LIMIT ?", *bound, limit)
+        return self._rows(f"WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY seq {order} LIMIT ?", *bound, limit)
 
     def numbers(self, kind: str) -> list[int]:
         if kind == "outcome":
-            found = self._all("SELECT seq FROM entries INDEXED BY entries_decision WHERE decision IS NOT NULL")
+            rows = self._all("SELECT seq FROM entries INDEXED BY entries_decision WHERE decision IS NOT NULL")
         else:
-            found = self._all(f"SELECT seq FROM entries WHERE kind = ? AND {_RARE}", kind)
-        return sorted(number for (number,) in found)
+            rows = self._all(f"SELECT seq FROM entries WHERE kind = ? AND {_RARE}", kind)
+        return sorted(number for (number,) in rows)
 
     def picked(self, numbers: Sequence[int]) -> list[Row]:
         return self._rows("WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq", json.dumps([*numbers]))
@@ -443,17 +445,17 @@ class SqliteStore:
         return self._rows("WHERE decision = ? AND kind = 'outcome' ORDER BY seq", decision)
 
     def has(self, ids: Sequence[str]) -> set[str]:
-        asked = json.dumps([*ids])
-        found = self._all("SELECT DISTINCT id FROM entries WHERE id IN (SELECT value FROM json_each(?))", asked)
-        return {name for (name,) in found}
+        ids_text = json.dumps([*ids])
+        rows = self._all("SELECT DISTINCT id FROM entries WHERE id IN (SELECT value FROM json_each(?))", ids_text)
+        return {name for (name,) in rows}
 
     def heads(self, last: int, stride: int = 1) -> list[tuple[int, str]]:
-        found = self._all("SELECT seq, head FROM entries WHERE seq <= ? AND seq % ? = 0 ORDER BY seq", last, stride)
-        return [(seq, head) for seq, head in found]
+        rows = self._all("SELECT seq, head FROM entries WHERE seq <= ? AND seq % ? = 0 ORDER BY seq", last, stride)
+        return [(seq, head) for seq, head in rows]
 
     def blob(self, id: str) -> bytes | None:
-        found = self._all("SELECT CAST(data AS BLOB) FROM blobs WHERE id = ?", id)
-        return found[0][0] or b"" if found else None
+        rows = self._all("SELECT CAST(data AS BLOB) FROM blobs WHERE id = ?", id)
+        return rows[0][0] or b"" if rows else None
 
     def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
         listed, values = _among(ids)
@@ -546,28 +548,28 @@ class _Held:
 
     def check(self) -> None:
         """Raise where another file, or none, is in the place of one of them."""
-        for n, (path, *known) in enumerate(self._known):
+        for n, (path, *identity) in enumerate(self._known):
             try:
-                found = os.stat(path)
+                status = os.stat(path)
             except OSError:
-                found = None
-            if found is None or [found.st_dev, found.st_ino] != known or (n == 0 and found.st_size < self._size):
+                status = None
+            if status is None or [status.st_dev, status.st_ino] != identity or (n == 0 and status.st_size < self._size):
                 raise RecordError(
                     f"{path}: deleted or replaced while it was open; nothing counts as recorded since. "
                     "Put it back, and open the log again"
                 )
             if n == 0:
-                self._size = found.st_size
+                self._size = status.st_size
 
 
 def _identity(path: Path) -> tuple[int, int]:
     """Device and number."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         # SQLite has made all three by now; another connection of this process may use one that has no name any more.
         raise RecordError(f"{path}: deleted while it was open; restart what uses it") from error
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _among(values: Sequence[str]) -> tuple[str, tuple[str, ...]]:

@@ -71,5 +71,5 @@ def write_ray_parts(dataset: Any, job: Job, folder: str | Path, *, blocks: int, 
         name, rows = write_named(decide_batch(batch, job), job, place)
         return pa.table({"part": [name], "rows": [rows]})
 
-    told = dataset.repartition(blocks).map_batches(work, batch_format="pyarrow", batch_size=batch_size)
-    return sorted({row["part"] for row in told.iter_rows()})
+    written = dataset.repartition(blocks).map_batches(work, batch_format="pyarrow", batch_size=batch_size)
+    return sorted({row["part"] for row in written.iter_rows()})

@@ -85,14 +85,14 @@ def _opened(table: Any, settings: Settings) -> tuple[SeriesFile, StateFile]:
         twice = next(x for i, x in enumerate(series) if x in series[:i])
         raise InputError(f"column {names.series}", f"{twice!r} twice", "each series once")
     forecast = _forecast_columns(table, settings)
-    said = [n for n in (names.cutoff, names.issued, names.model) if n in table.column_names]
-    left = [n for n in table.column_names if n not in forecast and n not in said]
-    states = StateFile(_Columns("the batch", _states(table, left, settings)), settings)
-    return _forecasts(table, series, forecast, said, settings), states
+    origins = [n for n in (names.cutoff, names.issued, names.model) if n in table.column_names]
+    others = [n for n in table.column_names if n not in forecast and n not in origins]
+    states = StateFile(_Columns("the batch", _states(table, others, settings)), settings)
+    return _forecasts(table, series, forecast, origins, settings), states
 
 
 def _required(settings: Settings) -> list[str]:
-    back = {ours: theirs for theirs, ours in settings.columns.rename.items()}
+    back = {name_here: name_there for name_there, name_here in settings.columns.rename.items()}
     return [back.get(name, name) for name in state_columns(settings.task).required]
 
 
@@ -102,29 +102,29 @@ def _forecast_columns(table: Any, settings: Settings) -> list[str]:
 
     prefix = settings.columns.members.rstrip("_")
     if "members" in table.column_names:
-        found = ["members"]
+        columns = ["members"]
     elif f"{prefix}s" in table.column_names:
-        found = [f"{prefix}s"]
+        columns = [f"{prefix}s"]
     else:
         lists = [f.name for f in table.schema if _is_list(f.type)]
-        own = state_columns(settings.task).several
-        found = [n for n in lists if n not in own]
-        if not found:
+        of_states = state_columns(settings.task).several
+        columns = [n for n in lists if n not in of_states]
+        if not columns:
             raise InputError("column members", f"columns {', '.join(table.column_names)}", "a column 'members'")
-    for name in found:
+    for name in columns:
         kind = table.schema.field(name).type
         inner = kind.value_type if _is_list(kind) else None
-        if inner is not None and len(found) == 1 and _is_list(inner):
+        if inner is not None and len(columns) == 1 and _is_list(inner):
             inner = inner.value_type
             nested = True
         else:
             nested = False
         if inner is None or not (pa.types.is_floating(inner) or pa.types.is_integer(inner)):
-            wanted = "lists of numbers" if len(found) > 1 else "lists (members) of lists (steps) of numbers"
-            raise InputError(f"column {name}", str(kind), wanted)
-        if len(found) == 1 and not nested:
+            expected = "lists of numbers" if len(columns) > 1 else "lists (members) of lists (steps) of numbers"
+            raise InputError(f"column {name}", str(kind), expected)
+        if len(columns) == 1 and not nested:
             raise InputError(f"column {name}", str(kind), "lists (members) of lists (steps) of numbers")
-    return found
+    return columns
 
 
 def _is_list(kind: Any) -> bool:
@@ -186,12 +186,12 @@ class BatchForecasts(SeriesFile):
 
     def values(self, start: int = 0) -> Iterator[Values]:
         for i in range(start, len(self.order)):
-            table, said = self.tables[i], self.said[i]
+            table, origin = self.tables[i], self.said[i]
             if isinstance(table, str):
                 problem = Problem("", "", self.layout.values[0] if self.layout.values else "", self.order[i], table)
-                yield Values(self.order[i], None, said[0], said[1], problem, said[2])
+                yield Values(self.order[i], None, origin[0], origin[1], problem, origin[2])
             else:
-                yield Values(self.order[i], table, said[0], said[1], None, said[2])
+                yield Values(self.order[i], table, origin[0], origin[1], None, origin[2])
 
     def source(self, series: str) -> str:
         return ""
@@ -244,10 +244,10 @@ def _by_step(columns: Sequence[Any], layout: Layout) -> Iterator[Floats | str]:
         if any(not x for x in cells) or len({len(x) for x in cells}) != 1:
             yield "saw lists of unequal lengths, or none, expected one value for each step"
             continue
-        found = _usable(np.array([[np.nan if v is None else v for v in x] for x in cells], dtype=np.float64).T)
-        if not isinstance(found, str) and layout.kind == "mean" and (found[:, 1::2] < 0.0).any():
-            found = "saw a negative standard deviation, expected at least 0"
-        yield found
+        values = _usable(np.array([[np.nan if v is None else v for v in x] for x in cells], dtype=np.float64).T)
+        if not isinstance(values, str) and layout.kind == "mean" and (values[:, 1::2] < 0.0).any():
+            values = "saw a negative standard deviation, expected at least 0"
+        yield values
 
 
 def _usable(values: Floats) -> Floats | str:

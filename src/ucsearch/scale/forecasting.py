@@ -45,8 +45,8 @@ def plan_forecasting(
 ) -> Forecasting:  # fmt: skip
     """What is fixed for all parts; `first` is the table of the first one."""
     if settings.columns.gaps != "refuse":
-        seen = repr(settings.columns.gaps)
-        raise InputError("columns.gaps", seen, "'refuse' in a job: fill the periods without demand before it")
+        gaps = repr(settings.columns.gaps)
+        raise InputError("columns.gaps", gaps, "'refuse' in a job: fill the periods without demand before it")
     if settings.fields:
         raise InputError("task.outcome", f"fields {', '.join(settings.fields)}", "one outcome: forecast before the job")
     if settings.log.keep == "reference":
@@ -74,13 +74,13 @@ def _newest(files: Sequence[Path], settings: Settings) -> str:
     for path in files:
         column = usual_names(open_table(path), settings.columns).date
         if column not in pq.read_schema(path).names:  # a row for each series, a column for each date
-            own = sales_of(open_table(path), settings).histories
-            found = np.array([h.last for h in own], "datetime64[s]")
+            histories = sales_of(open_table(path), settings).histories
+            dates = np.array([h.last for h in histories], "datetime64[s]")
         else:
             texts = [str(x) for x in pc.unique(pq.read_table(path, columns=[column]).column(0)).to_pylist()]
             wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
-            found = parse_dates(texts, settings.columns.dates, wall_clock=wall_clock)
-        newest = np.fmax.reduce(np.append(found, newest))
+            dates = parse_dates(texts, settings.columns.dates, wall_clock=wall_clock)
+        newest = np.fmax.reduce(np.append(dates, newest))
     return day_text(newest)
 
 
@@ -93,7 +93,7 @@ def forecast_part(table: Table, settings: Settings, how: Forecasting, issued: st
     refused = {p.series: p.text for p in sales.problems if p.refuses and p.series}
     order: list[str] = []
     tables: list[Any] = []
-    said: list[tuple[str, str, str]] = []
+    origins: list[tuple[str, str, str]] = []
     spans: dict[str, tuple[Any, Any, int]] = {}
     for h in sales.histories:
         if h.series in refused:
@@ -103,19 +103,19 @@ def forecast_part(table: Table, settings: Settings, how: Forecasting, issued: st
         model, members = ("", None) if text else prepared.newest(h.series, h.y, known=h.known)[:2]
         order.append(h.series)
         tables.append(text if members is None else np.ascontiguousarray(members.T))
-        said.append((day_text(h.last, settings.period), issued, model))
+        origins.append((day_text(h.last, settings.period), issued, model))
         if members is not None:
             spans[h.series] = _span(h, how)
     for series, text in refused.items():
         order.append(series)
         tables.append(text)
-        said.append(("", issued, ""))
+        origins.append(("", issued, ""))
     names = usual_names(table, settings.columns)
     dated = bool(how.last)
     layout = Layout("members", names.date if dated else names.step, dated, ("members",), (), ())
     return BatchForecasts(
         table, layout, names, tuple(order), tuple(range(len(order))), {}, (), spans, how.period, False, tuple(tables),
-        tuple(said),
+        tuple(origins),
     )  # fmt: skip
 
 

@@ -17,13 +17,13 @@ __all__ = ["check_columns", "check_numbers", "check_states", "footer_of", "input
 
 
 def input_files(option: str, pattern: str) -> list[Path]:
-    found = sorted(Path(p).absolute() for p in glob.glob(pattern, recursive=True))
-    if not found:
+    files = sorted(Path(p).absolute() for p in glob.glob(pattern, recursive=True))
+    if not files:
         raise InputError(option, repr(pattern), "a pattern of files that are there")
-    for path in found:
+    for path in files:
         if not is_parquet(path):
             raise InputError(option, str(path), "Parquet files: rows of others cannot be cut without reading them")
-    return found
+    return files
 
 
 def footer_of(path: Path) -> str:
@@ -46,12 +46,12 @@ def check_columns(path: Path, first: Path) -> None:
     """Parts must be alike: the same columns, of the same types."""
     import pyarrow.parquet as pq
 
-    ours, theirs = pq.read_schema(path), pq.read_schema(first)
-    for name in theirs.names:
-        if name not in ours.names:
+    schema, expected = pq.read_schema(path), pq.read_schema(first)
+    for name in expected.names:
+        if name not in schema.names:
             raise InputError(f"{path}: column {name}", "missing", f"as in {first.name}")
-        if ours.field(name).type != theirs.field(name).type:
-            raise InputError(f"{path}: column {name}", str(ours.field(name).type), f"{theirs.field(name).type}")
+        if schema.field(name).type != expected.field(name).type:
+            raise InputError(f"{path}: column {name}", str(schema.field(name).type), f"{expected.field(name).type}")
 
 
 def check_numbers(path: Path, columns: Sequence[str]) -> None:
@@ -70,12 +70,12 @@ def check_states(path: Path, settings: Settings) -> None:
     """The columns that every state needs, by the footer of the first file."""
     import pyarrow.parquet as pq
 
-    have, wanted = pq.read_schema(path).names, state_columns(settings.task)
+    have, expected = pq.read_schema(path).names, state_columns(settings.task)
     series = usual_names(open_table(path), settings.columns).series
-    back = {ours: theirs for theirs, ours in settings.columns.rename.items()}
+    back = {name_here: name_there for name_there, name_here in settings.columns.rename.items()}
     if series not in have:
         raise InputError(f"{path}: column {series}", "missing", "the name of the series")
-    single = [back.get(name, name) for name in wanted.required if name not in wanted.several]
+    single = [back.get(name, name) for name in expected.required if name not in expected.several]
     for name in single:
         if name not in have:
             raise InputError(f"{path}: column {name}", "missing", "a number in every row")

@@ -73,21 +73,21 @@ class Job:
     def checked(self, name: str = "this worker") -> Shared:
         """shared.json as this worker would write it; a worker whose settings, packages or platform differ from those
         where the run began is refused by its `name`."""
-        own = shared_of(self.settings(), self.moment)
-        if own.sha.hex() != self.shared:
+        shared = shared_of(self.settings(), self.moment)
+        if shared.sha.hex() != self.shared:
             raise InputError(
                 f"worker {name}", ", ".join(f"{k} {v}" for k, v in sorted(worker().items())),
                 "the settings, package versions and platform that the run began with",
             )  # fmt: skip
-        return own
+        return shared
 
 
 @lru_cache(maxsize=8)
 def _settings(toml: bytes, digest: str) -> Settings:
-    found = parse_settings(toml)
-    if found.digest != digest:
-        raise InputError("settings digest", found.digest[:12], f"{digest[:12]}, which the run began with")
-    return replace(found, run=replace(found.run, engine=found.run.simulator, threads=1))
+    settings = parse_settings(toml)
+    if settings.digest != digest:
+        raise InputError("settings digest", settings.digest[:12], f"{digest[:12]}, which the run began with")
+    return replace(settings, run=replace(settings.run, engine=settings.run.simulator, threads=1))
 
 
 def warm_kernels(settings: Settings, states: str | Path | None = None) -> tuple[str, ...]:
@@ -95,17 +95,17 @@ def warm_kernels(settings: Settings, states: str | Path | None = None) -> tuple[
     task. Returns the names of what is ready."""
     if states is not None:
         cases = StateFile(open_table(states, settings.columns.decimal), settings).cases.values()
-        found = {case.kind.number: (case.kind.task, case.state) for case in cases}
+        tasks = {case.kind.number: (case.kind.task, case.state) for case in cases}
     else:
         kind = Kinds(settings).kind(settings.task, {})
-        found = {0: (kind.task, _a_state(settings.task))}
+        tasks = {0: (kind.task, _a_state(settings.task))}
     ready = []
-    for number, (task, state) in sorted(found.items()):
+    for number, (task, state) in sorted(tasks.items()):
         ready += [f"{task.name} {number}: {name}" for name in warm(task, settings.policy, state=state)]
     return tuple(ready)
 
 
 def _a_state(config: Any) -> Any:
     """Any state of the task: kernels depend on its form alone."""
-    wanted = state_columns(config).required
-    return config.state(**{n: 0.0 for n in inspect.signature(config.state).parameters if n in wanted})
+    names = state_columns(config).required
+    return config.state(**{n: 0.0 for n in inspect.signature(config.state).parameters if n in names})

@@ -109,20 +109,20 @@ class Folder:
                 raise RecordError(f"{place / JOB}: saw {content['schema']!r}, expected {SCHEMA}")
             job = Job((place / "settings.toml").read_bytes(), content["digest"], content["now"], content["shared"])
             items = tuple(Item(str(f), int(a), int(b)) for f, a, b in content["items"])
-            made = cls(
+            folder = cls(
                 place, job, items, tuple(content["states"]), dict(content["footers"]), Path(content["log"]),
                 str(content["begin"]), Forecasting(**content["forecasting"]) if "forecasting" in content else None,
             )  # fmt: skip
-            _check_whole(made, content.get("rows"))
+            _check_whole(folder, content.get("rows"))
         except OSError as error:
-            seen = f"{error.filename}: {error.strerror}"
-            raise InputError(str(place), seen, "a folder that `ucsearch job plan` wrote") from error
+            problem = f"{error.filename}: {error.strerror}"
+            raise InputError(str(place), problem, "a folder that `ucsearch job plan` wrote") from error
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"{place / JOB}: not a job ({error!r})") from error
-        own = hashlib.sha256(job.toml).hexdigest()
-        if own != job.digest:
-            raise InputError("settings digest", own[:12], f"{job.digest[:12]}, as the job was planned")
-        return made
+        digest = hashlib.sha256(job.toml).hexdigest()
+        if digest != job.digest:
+            raise InputError("settings digest", digest[:12], f"{job.digest[:12]}, as the job was planned")
+        return folder
 
 
 def _check_whole(planned: Folder, rows: int | None) -> None:
@@ -132,9 +132,9 @@ def _check_whole(planned: Folder, rows: int | None) -> None:
         files.setdefault(item.file, []).append(item)
     if {*files, *planned.states} != set(planned.footers) and rows is not None:
         raise ValueError("files without a footer or without rows")
-    for name, own in files.items():
+    for name, parts in files.items():
         at = 0
-        for item in sorted(own, key=lambda item: item.first):
+        for item in sorted(parts, key=lambda item: item.first):
             if item.first != at or not item.last > at:
                 raise ValueError(f"rows {item.first} to {item.last} of {name}, expected some from {at} on")
             at = item.last
@@ -178,38 +178,40 @@ def plan_job(
     if type(parts) is not int or not 1 <= parts <= 999_999:
         raise InputError("parts", repr(parts), "a whole number from 1 to 999999")
     job, place = Job.read(settings, now), Path(folder)
-    wanted = input_files("--forecasts" if forecaster is None else "--sales", forecasts)
-    held = input_files("--states", states)
-    footers = {str(p): footer_of(p) for p in (*wanted, *held)}
-    found = job.settings()
+    value_files = input_files("--forecasts" if forecaster is None else "--sales", forecasts)
+    state_files = input_files("--states", states)
+    footers = {str(p): footer_of(p) for p in (*value_files, *state_files)}
+    own_settings = job.settings()
     book = Path(log) if log is not None else place / "decisions.db"
-    items = _cut(wanted, parts)
-    first = _Range(open_table(wanted[0]), *items[0][1:], found.columns)
+    items = _cut(value_files, parts)
+    first = _Range(open_table(value_files[0]), *items[0][1:], own_settings.columns)
     how = None
     if forecaster is not None:
-        how = plan_forecasting(found, forecaster, wanted, first, horizon=horizon, season=season, seed=seed)
+        how = plan_forecasting(own_settings, forecaster, value_files, first, horizon=horizon, season=season, seed=seed)
     begin = _begin(first, job) if how is None else ""
-    for path in (*wanted[1:], *held[1:]):
-        same = wanted[0] if path in wanted else held[0]
+    for path in (*value_files[1:], *state_files[1:]):
+        same = value_files[0] if path in value_files else state_files[0]
         check_columns(path, same)
-    check_states(held[0], found)
+    check_states(state_files[0], own_settings)
     if how is None:
-        check_numbers(wanted[0], forecast_layout(first, usual_names(first, found.columns), found)[0].values)
+        check_numbers(
+            value_files[0], forecast_layout(first, usual_names(first, own_settings.columns), own_settings)[0].values
+        )
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(place), error.strerror, "a folder for the job") from error
     content = {
         "schema": SCHEMA, "digest": job.digest, "now": job.now, "shared": job.shared,
-        "items": [list(item) for item in items], "states": [str(p) for p in held], "footers": footers,
+        "items": [list(item) for item in items], "states": [str(p) for p in state_files], "footers": footers,
         "log": str(book.absolute()), "begin": begin, "rows": sum(item.last - item.first for item in items),
         **({} if how is None else {"forecasting": how._asdict()}),
     }  # fmt: skip
-    made = canonical(content)
+    body = canonical(content)
     old = place / JOB
-    if old.exists() and old.read_bytes() != made:
+    if old.exists() and old.read_bytes() != body:
         raise InputError(str(place), "another job", "an empty folder, or the same job")
-    for name, data in (("settings.toml", job.toml), (JOB, made)):
+    for name, data in (("settings.toml", job.toml), (JOB, body)):
         with whole_file(place / name) as file:
             file.write(data)
     planned = Folder.read(place)
@@ -326,11 +328,11 @@ def _states(planned: Folder, forecasts: SeriesFile) -> StateFile:
     import pyarrow.parquet as pq
 
     settings = planned.job.settings()
-    wanted = pa.array([s for s in forecasts.order if s], pa.string())
-    if not len(wanted):
+    series_asked = pa.array([s for s in forecasts.order if s], pa.string())
+    if not len(series_asked):
         raise DataError("no row of this part names a series")
-    low, high = pc.min(wanted).as_py(), pc.max(wanted).as_py()
-    found = []
+    low, high = pc.min(series_asked).as_py(), pc.max(series_asked).as_py()
+    groups = []
     for path in planned.states:
         file = pq.ParquetFile(path)
         column = usual_names(open_table(path), settings.columns).series
@@ -339,17 +341,17 @@ def _states(planned: Folder, forecasts: SeriesFile) -> StateFile:
         at = file.schema_arrow.names.index(column)
         for g in range(file.num_row_groups):
             stats = file.metadata.row_group(g).column(at).statistics
-            known = stats is not None and stats.has_min_max and isinstance(stats.min, str)
+            has_range = stats is not None and stats.has_min_max and isinstance(stats.min, str)
             # Blanks around a name do not count, but a name that begins with one lies elsewhere in the order.
-            if known and not stats.min[:1].isspace() and (stats.max < low or stats.min.strip() > high):
+            if has_range and not stats.min[:1].isspace() and (stats.max < low or stats.min.strip() > high):
                 continue
             try:
                 group = file.read_row_group(g)
             except (OSError, ValueError) as error:
                 raise DataError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
-            own = pc.utf8_trim_whitespace(group.column(column).cast(pa.string()))
-            found.append(group.filter(pc.is_in(own, value_set=wanted)))
-    rows = pa.concat_tables(found) if found else None
+            names = pc.utf8_trim_whitespace(group.column(column).cast(pa.string()))
+            groups.append(group.filter(pc.is_in(names, value_set=series_asked)))
+    rows = pa.concat_tables(groups) if groups else None
     if rows is None or not rows.num_rows:
         raise DataError(f"{', '.join(Path(p).name for p in planned.states)}: no state of any series of this part")
     cells = {n: rows.column(n).combine_chunks() for n in rows.column_names}
@@ -361,8 +363,8 @@ def seal_job(folder: str | Path, *, clock: Any = None, out: str | Path | None = 
     """All parts there, none twice, all by the same settings and kind of worker: write the manifest and the segment's
     entry. `out` gets a small table of what was decided."""
     planned = Folder.read(folder)
-    own = (planned.path / JOB, planned.path / "settings.toml", *map(Path, (*planned.footers, *planned.states)))
-    refuse_overwriting({"--out": out}, {str(x): x for x in own}, logs={"the log": planned.log})
+    inputs = (planned.path / JOB, planned.path / "settings.toml", *map(Path, (*planned.footers, *planned.states)))
+    refuse_overwriting({"--out": out}, {str(x): x for x in inputs}, logs={"the log": planned.log})
     _check_rows(planned)
     names = [part_name(n) for n in range(len(planned.items))]
     if not (planned.segment / SHARED).exists():
@@ -383,18 +385,18 @@ def write_decisions(segment: Path, names: Sequence[str], out: Path) -> None:
 
     shown = ["series", "outcome", "action", "reason", "digest"]
     schema = pa.schema([arrow_schema().field(n) for n in shown])
-    held, count = [schema.empty_table()], 0
+    tables, count = [schema.empty_table()], 0
     with whole_file(out) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for name in (*names, None):
             if name is not None:
                 table = read_part(segment / name, shown).table
-                held.append(table.replace_schema_metadata(None).cast(schema))
+                tables.append(table.replace_schema_metadata(None).cast(schema))
                 count += len(table)
             while count >= _OUT_ROWS or (name is None and count):
-                rows = pa.concat_tables(held)
+                rows = pa.concat_tables(tables)
                 writer.write_table(rows.slice(0, _OUT_ROWS).combine_chunks())
-                held = [rows.slice(_OUT_ROWS)]
-                count = len(held[0])
+                tables = [rows.slice(_OUT_ROWS)]
+                count = len(tables[0])
 
 
 def begin_parts(job: Job, log: str | Path, inputs: Sequence[str] = ()) -> Path:

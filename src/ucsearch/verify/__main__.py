@@ -113,7 +113,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None, rows_follow: bool) -> int:
             parser.error(f"--key: {error}")
     if options.origin is not None and options.checkpoint is None:
         parser.error("--origin: there is no --checkpoint that could name it")
-    seen: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
     notes: Counter[str] = Counter()  # what valid entries are valid by, where that is less than all rules of today
     with ExitStack() as stack:
         stack.enter_context(current_folder_off_path())
@@ -140,22 +140,22 @@ def _run(parser: _Parser, argv: Sequence[str] | None, rows_follow: bool) -> int:
             plain=options.plain,
             rows_follow=rows_follow,
         ):
-            seen[verdict.status] += 1
-            progress.show(seen)
-            if sum(seen.values()) % 10_000 == 0:
+            statuses[verdict.status] += 1
+            progress.show(statuses)
+            if sum(statuses.values()) % 10_000 == 0:
                 gc.collect()  # tracebacks do make cycles
-            if verdict.code and (verdict.status != "malformed" or seen["malformed"] <= MOST_TOLD):
+            if verdict.code and (verdict.status != "malformed" or statuses["malformed"] <= MOST_TOLD):
                 progress.clear()
                 _say(_advised(verdict))
             elif verdict.message and not verdict.code:
                 notes[verdict.message] += 1
-    if (more := seen["malformed"] - MOST_TOLD) > 0:
+    if (more := statuses["malformed"] - MOST_TOLD) > 0:
         _say(f"malformed: {more} more, which are not named one by one")
-    counts = [f"{seen[s]} {SUMMARY.get(s, s)}" for s in CODES if seen[s]]
+    counts = [f"{statuses[s]} {SUMMARY.get(s, s)}" for s in CODES if statuses[s]]
     _say(", ".join(counts) or "no entries")
     for note, count in sorted(notes.items()):
         _say(f"{count} of the valid: {note}")
-    return next((CODES[status] for status in WORST_FIRST if seen[status]), 0)
+    return next((CODES[status] for status in WORST_FIRST if statuses[status]), 0)
 
 
 class _Progress:
@@ -172,10 +172,10 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         self.clear()
 
-    def show(self, seen: Counter[str]) -> None:
+    def show(self, statuses: Counter[str]) -> None:
         if not self._terminal or time.monotonic() < self._next:
             return
-        text = f"verified {seen.total()} entries, {seen['valid']} valid"
+        text = f"verified {statuses.total()} entries, {statuses['valid']} valid"
         sys.stderr.write(f"\r{text:<{self._width}}")
         sys.stderr.flush()
         self._width, self._next = len(text), time.monotonic() + EVERY

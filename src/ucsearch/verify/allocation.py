@@ -35,11 +35,11 @@ class _Member:
     """One series: its decision, its values, and what its actions use of each limit."""
 
     def __init__(self, i: int, r: Record, target: Record, digest: str, task: Any, blobs: Blobs) -> None:
-        where, own = f"members[{i}]", r["members"][i]
-        expect(f"{where}.series", own["series"], target["series"])
-        expect(f"{where}.digest", own["digest"], digest)
+        where, recorded = f"members[{i}]", r["members"][i]
+        expect(f"{where}.series", recorded["series"], target["series"])
+        expect(f"{where}.digest", recorded["digest"], digest)
         state, params, self.actions = rules_of(target, task)
-        self.own, self.outcome = own, target["outcome"]
+        self.own, self.outcome = recorded, target["outcome"]
         self.lower, self.upper = {}, {}
         for rival in target["rivals"]:
             low, high = num(rival["score"]), num(rival["upper"])
@@ -82,26 +82,26 @@ def verify_allocation(
     for k, s in enumerate(r["shared"]):
         if len(s["groups"]) != count or len(s["times"]) != count:
             raise Malformed(f"shared[{k}]: groups and times for {count} members are expected")
-        known = all(g is None or g in s["limits"] for g in s["groups"])
-        require(f"shared[{k}].groups", known, s["groups"][:3], f"groups of {sorted(s['limits'])[:5]}")
+        are_groups = all(g is None or g in s["limits"] for g in s["groups"])
+        require(f"shared[{k}].groups", are_groups, s["groups"][:3], f"groups of {sorted(s['limits'])[:5]}")
     require("shared", len({s["name"] for s in r["shared"]}) == len(r["shared"]) > 0, "names", "each once")
     basis = [(t["settings"]["mode"], t["settings"]["risk"], t["settings"]["spread"]) for t, _ in targets]
     laws = {t["inputs"]["trace"]["meta"]["coupling"] for t, _ in targets if t["settings"]["mode"] == CLOSED}
     require("members", len(laws) < 2, sorted(laws), "decisions of one kind of law")
-    alike = all(b[:2] == basis[0][:2] and (not b[1] or b[2] == basis[0][2]) for b in basis)
-    require("members", alike, "decisions", "of different modes, risks or spreads")
+    is_alike = all(b[:2] == basis[0][:2] and (not b[1] or b[2] == basis[0][2]) for b in basis)
+    require("members", is_alike, "decisions", "of different modes, risks or spreads")
     tasks = [task_of(t["task"]["object"]) for t, _ in targets]
     members = [_Member(i, r, *t, task, blobs) for i, (t, task) in enumerate(zip(targets, tasks, strict=True))]
     allocated = _Allocated(r, members, {t["settings"]["discount"] for t, _ in targets})
     later, ahead = r.get("later"), "later" in r  # limits at later steps
-    alike = all(("later" in s) == ahead for s in r["shared"]) and all(("trace" in m) == ahead for m in r["members"])
-    require("later", alike, "some of them", "limits and traces of later steps, or none")
+    is_alike = all(("later" in s) == ahead for s in r["shared"]) and all(("trace" in m) == ahead for m in r["members"])
+    require("later", is_alike, "some of them", "limits and traces of later steps, or none")
     require("later", later is None or r["claim"]["served"], "paths", "nothing was shared out")
     needed = ahead and r["claim"]["served"]
     require("later", (later is not None) == needed, "nothing", "prices and paths of later steps")
     for i, (m, (t, _)) in enumerate(zip(r["members"] if ahead else (), targets, strict=False)):
-        own = t["inputs"]["trace"]
-        expect(f"members[{i}].trace", m["trace"], [own[name] for name in ARRAYS if name in own])
+        trace = t["inputs"]["trace"]
+        expect(f"members[{i}].trace", m["trace"], [trace[name] for name in ARRAYS if name in trace])
     if needed:
         free = [i for i, m in enumerate(members) if m.takes_part]
         allocated.paths = paths = Paths(r, blobs, free)
@@ -213,14 +213,14 @@ class _Allocated:
         prices = self._prices(self.r["prices"])
         surely, maybe = 0, 0
         for i in self.free:
-            m, mine = self.members[i], choice[i]
+            m, chosen = self.members[i], choice[i]
             charge = self._charges(i, prices)
             best = max(m.upper[a] - charge[a] for a in m.upper)
-            own = m.lower[mine] - charge[mine]
+            value_chosen = m.lower[chosen] - charge[chosen]
             at = next(a for a in m.upper if m.upper[a] - charge[a] == best)
-            size = max(abs(m.upper[at]) + charge[at], abs(m.lower[mine]) + charge[mine])
+            size = max(abs(m.upper[at]) + charge[at], abs(m.lower[chosen]) + charge[chosen])
             tau = m.tau(size)
-            surely, maybe = surely + (best - own > 2.0 * tau), maybe + (best - own > 0.5 * tau)
+            surely, maybe = surely + (best - value_chosen > 2.0 * tau), maybe + (best - value_chosen > 0.5 * tau)
         value = math.fsum(self.members[i].lower[choice[i]] for i in self.free)
         everything = {i: set(self.members[i].upper) for i in self.free}
         bound = self._bound(prices, everything)
@@ -248,9 +248,9 @@ class _Allocated:
         rent = []
         for k, s in enumerate(self.r["shared"]):
             for at, (g, rows) in enumerate(sorted(self._groups(k).items())):
-                taken = [self.members[i].kept for i in rows if not self.members[i].takes_part]
+                actions_kept = [self.members[i].kept for i in rows if not self.members[i].takes_part]
                 fixed = [i for i in rows if not self.members[i].takes_part]
-                used = [-self.members[i].uses[k][a] for i, a in zip(fixed, taken, strict=True) if a is not None]
+                used = [-self.members[i].uses[k][a] for i, a in zip(fixed, actions_kept, strict=True) if a is not None]
                 rent.append(prices[k][at] * math.fsum([s["limits"][g], *used]))
         return math.fsum([*top, *rent])
 
@@ -268,8 +268,8 @@ class _Allocated:
                 self._over(node["over"], allowed)
             elif sorted(node) == ["actions", "inside", "member", "outside"]:
                 i, actions = node["member"], node["actions"]
-                fine = type(i) is int and i in allowed and isinstance(actions, list)
-                if not fine or not all(type(a) is int for a in actions):
+                is_member = type(i) is int and i in allowed and isinstance(actions, list)
+                if not is_member or not all(type(a) is int for a in actions):
                     raise Malformed("tree: a member that takes part and whole numbers are expected")
                 inside = allowed[i] & set(actions)
                 outside = allowed[i] - inside
@@ -297,14 +297,14 @@ class _Allocated:
         total = math.fsum(least)
         require("tree.over", total > shared[k]["limits"][group], which, f"{total} would do")
 
-    def _prices(self, given: Any) -> list[list[float]]:
+    def _prices(self, recorded: Any) -> list[list[float]]:
         try:
-            prices = [[num(x) for x in p] for p in given]
+            prices = [[num(x) for x in p] for p in recorded]
         except (TypeError, ValueError):
             raise Malformed("prices: a list of numbers for every limit is expected") from None
         shapes = [len(p) for p in prices] == [len(s["limits"]) for s in self.r["shared"]]
-        fine = shapes and all(0.0 <= x < math.inf for p in prices for x in p)
-        require("prices", fine, given, "one of at least 0 for each limit")
+        are_prices = shapes and all(0.0 <= x < math.inf for p in prices for x in p)
+        require("prices", are_prices, recorded, "one of at least 0 for each limit")
         return prices
 
     def _price(self, prices: list[list[float]], k: int, i: int) -> float:
@@ -313,15 +313,15 @@ class _Allocated:
         return 0.0 if g is None else prices[k][sorted(s["limits"]).index(g)]
 
     def _close(self, name: str, derived: float) -> None:
-        own = num(self.claim[name])
-        fine = abs(own - derived) <= self._eps() * self._size()
-        require(f"claim.{name}", fine, self.claim[name], derived)
+        claimed = num(self.claim[name])
+        is_close = abs(claimed - derived) <= self._eps() * self._size()
+        require(f"claim.{name}", is_close, self.claim[name], derived)
 
     def _size(self) -> float:
         """What was added up for a total, in absolute terms."""
         most = [max(abs(x) for x in self.members[i].upper.values()) for i in self.free]
-        rent = [abs(num(p)) * limit for s, own in zip(self.r["shared"], self.r["prices"], strict=True)
-                for p, (_, limit) in zip(own, sorted(s["limits"].items()), strict=True)]  # fmt: skip
+        rent = [abs(num(p)) * limit for s, recorded in zip(self.r["shared"], self.r["prices"], strict=True)
+                for p, (_, limit) in zip(recorded, sorted(s["limits"].items()), strict=True)]  # fmt: skip
         return math.fsum([*map(max, most, [self.members[i].size for i in self.free]), *rent])
 
     def _eps(self) -> float:
@@ -335,8 +335,8 @@ class _Allocated:
             require("members", len(self.discounts) == 1, sorted(self.discounts), "one discount")
             rent, without, mean, bound = self.paths.figures(float(next(iter(self.discounts))))
             size = abs(rent) + abs(without) + self._size()
-            for name, own in (("rent", rent), ("free", without), ("mean", mean), ("bound", bound)):
-                near(f"later.{name}", self.r["later"][name], own, size, self._eps())
+            for name, derived in (("rent", rent), ("free", without), ("mean", mean), ("bound", bound)):
+                near(f"later.{name}", self.r["later"][name], derived, size, self._eps())
             gap, upper = gap + bound, upper + rent
         limit = num(self.terms["gap_limit"])
         allowed = num(self.terms["gap_share"]) * (without - upper)
@@ -349,14 +349,14 @@ class _Allocated:
         places = []
         for m in self.members:
             keeps = m.outcome["outcome"] != "RELEASED"
-            own = (
+            leaving = (
                 m.outcome["action"]
                 if keeps
                 else m.outcome["fallback_action"]
                 if m.outcome["fallback_feasible"]
                 else None
             )
-            places.append(m.place(own))
+            places.append(m.place(leaving))
         fit = all(
             math.fsum(self.members[i].uses[k][a] for i in rows if (a := places[i]) is not None) <= s["limits"][g]
             for k, s in enumerate(self.r["shared"])

@@ -42,8 +42,8 @@ def student(level: float, df: int) -> float:
 
 def levels(names: list[str], path: int, steps: int, common: bool) -> list[list[float]]:
     """By step and series, from the names of those that take part."""
-    own, count = (b"", 1) if common else ("\0".join(names).encode(), len(names))
-    raw = hashlib.shake_256(b"ucsearch.paths.v1\0" + str(path).encode() + b"\0" + own).digest(8 * steps * count)
+    seed, count = (b"", 1) if common else ("\0".join(names).encode(), len(names))
+    raw = hashlib.shake_256(b"ucsearch.paths.v1\0" + str(path).encode() + b"\0" + seed).digest(8 * steps * count)
     flat = [int.from_bytes(raw[i : i + 8], "big") // 2048 / 2.0**53 for i in range(0, len(raw), 8)]
     rows = [flat[h * count : (h + 1) * count] for h in range(steps)]
     return [row * len(names) for row in rows] if common else rows
@@ -69,8 +69,8 @@ class Reached:
     def __init__(self, r: Record, i: int, target: Record, task: Any, blobs: Blobs, budget: int) -> None:
         self.r, self.i, self.task = r, i, task
         self.p = p = problem_of(target, blobs, task)
-        fine = p.mode == CLOSED and p.risk == 0.0
-        require(f"members[{i}]", fine, [p.mode, p.risk], "closed mode without risk")
+        is_closed = p.mode == CLOSED and p.risk == 0.0
+        require(f"members[{i}]", is_closed, [p.mode, p.risk], "closed mode without risk")
         p.meter = Meter(budget)
         rows = [[tuple(y) if isinstance(y, tuple) else (y,) for y in member] for member in p.members]
         self.law = Law(target, rows, p.weights, blobs, p.meter)
@@ -93,13 +93,13 @@ class Reached:
         for h in reversed(range(self.p.depth)):
             here = {}
             for key, acts in self.graph.layers[h].items():
-                found = [math.inf]
+                uses = [math.inf]
                 for a, moves in acts.items():
                     total = self.use(k, key[1], a) if h == step else 0.0
                     for (_, w, _), (_, to) in zip(self.law.classes[key[0]], moves, strict=True):
                         total += w * after[to]
-                    found.append(total)
-                here[key] = min(found)
+                    uses.append(total)
+                here[key] = min(uses)
             after = here
         return after[self.root]
 
@@ -117,11 +117,11 @@ class Least:
         }
 
     def add(self, i: int, target: Record, task: Any, blobs: Blobs, budget: int) -> None:
-        own = Reached(self.r, i, target, task, blobs, budget)
+        reached = Reached(self.r, i, target, task, blobs, budget)
         for (k, g, h), used in self.used.items():
             if self.r["shared"][k]["groups"][i] == g:
-                require(f"shared[{k}].later", h < own.p.depth, h, f"at most {own.p.depth - 1} later steps")
-                used.append(own.least(k, h))
+                require(f"shared[{k}].later", h < reached.p.depth, h, f"at most {reached.p.depth - 1} later steps")
+                used.append(reached.least(k, h))
 
     def beyond(self, share: float) -> bool:
         """Whether some limit is below that by more than this share of it."""
@@ -146,8 +146,8 @@ class Paths:
         require("later.choices", LEAST_PATHS <= self.count <= MOST_PATHS, self.count, f"at least {LEAST_PATHS} paths")
         require("shared.later", self.steps <= self.depth, self.steps, f"at most {self.depth} steps")
         self.flat = flat
-        self.prices = [{g: [num(x) for x in row] for g, row in zip(sorted(s["limits"]), own, strict=True)}
-                       for s, own in zip(r["shared"], self._shaped(), strict=True)]  # fmt: skip
+        self.prices = [{g: [num(x) for x in row] for g, row in zip(sorted(s["limits"]), prices, strict=True)}
+                       for s, prices in zip(r["shared"], self._shaped(), strict=True)]  # fmt: skip
         self.losses: list[list[float]] = [[] for _ in range(self.count)]
         self.used: dict[tuple[int, int, int, str], list[float]] = {}  # path, step, resource, group
         self.values: list[float] = []  # of every series without any limit
@@ -156,17 +156,17 @@ class Paths:
         self.levels = [levels(names, path, self.depth - 1, common) for path in range(self.count)]
 
     def _shaped(self) -> Any:
-        own = self.later["prices"]
-        fits = [len(p) for p in own] == [len(s["limits"]) for s in self.r["shared"]]
-        fits = fits and all(len(row) == self.depth - 1 and all(x >= 0 for x in row) for p in own for row in p)
-        require("later.prices", fits, own, "one of at least 0 for each limit and later step")
+        prices = self.later["prices"]
+        fits = [len(p) for p in prices] == [len(s["limits"]) for s in self.r["shared"]]
+        fits = fits and all(len(row) == self.depth - 1 and all(x >= 0 for x in row) for p in prices for row in p)
+        require("later.prices", fits, prices, "one of at least 0 for each limit and later step")
         for k, s in enumerate(self.r["shared"]):
             require(f"shared[{k}].later", sorted(s["later"]) == sorted(s["limits"]), s["later"], "the same groups")
-            for g, row in zip(sorted(s["limits"]), own[k], strict=True):
+            for g, row in zip(sorted(s["limits"]), prices[k], strict=True):
                 free = row[len(s["later"][g]) :]
                 require("later.prices", not any(free), row, "no price where there is no limit")
                 require(f"shared[{k}].later", all(0 <= x < math.inf for x in s["later"][g]), s["later"], "limits")
-        return own
+        return prices
 
     def price(self, k: int, i: int, h: int) -> float:
         group = self.r["shared"][k]["groups"][i]
@@ -208,8 +208,8 @@ class Paths:
         values = solve(True)
         if first is not None:
             for path, level in enumerate(self.levels):
-                own = [row[place] for row in level]
-                self._follow(i, place, path, graph, law, values, root, first, own, use)
+                draws = [row[place] for row in level]
+                self._follow(i, place, path, graph, law, values, root, first, draws, use)
         return values[0][root]
 
     def _charge(self, i: int, h: int, state: Any, a: int, use: Any, priced: bool) -> float:
@@ -234,8 +234,8 @@ class Paths:
             require(f"later.choices[{path}][{h - 1}]", chosen in here, chosen, "an action that can be taken there")
             a = int(chosen)
             top = max(v - self._charge(i, h, key[1], x, use, True) for x, v in here.items())
-            own = here[a] - self._charge(i, h, key[1], a, use, True)
-            self.losses[path].append(worth * max(0.0, top - own))
+            value = here[a] - self._charge(i, h, key[1], a, use, True)
+            self.losses[path].append(worth * max(0.0, top - value))
             for k, shared in enumerate(self.r["shared"]):
                 group = shared["groups"][i]
                 if group is not None and h <= len(shared["later"][group]):
@@ -254,8 +254,8 @@ class Paths:
                         require(
                             f"shared[{k}].later", total <= limit, limit, f"{total} is used on path {path}, step {h}"
                         )
-                        left = math.fsum([limit, *(-x for x in self.used.get((path, h, k, group), ()))])
-                        self.losses[path].append(worth * price * left)
+                        unused = math.fsum([limit, *(-x for x in self.used.get((path, h, k, group), ()))])
+                        self.losses[path].append(worth * price * unused)
         gaps = [math.fsum(x) for x in self.losses]
         mean = math.fsum(gaps) / len(gaps)
         spread = math.sqrt(math.fsum((x - mean) ** 2 for x in gaps) / (len(gaps) - 1))

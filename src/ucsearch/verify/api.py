@@ -154,22 +154,22 @@ class _Walk:
 
 
 def _all(sources: Sources, terms: _Terms, pins: Pins | None) -> Iterator[Verdict]:
-    taken = _Taken(sources)
+    erasures_of_log = _Taken(sources)
     walk = _Walk(sources)
     entries = iter(walk)
-    loose = terms = terms._replace(erased=taken, answered=walk.answered)
+    loose = terms = terms._replace(erased=erasures_of_log, answered=walk.answered)
     try:
         # Under a checkpoint the chain is walked twice: no entry is called valid before the pin behind it was seen.
-        known = 0 if pins is None else reach(_Walk(sources), pins, taken)
+        confirmed = 0 if pins is None else reach(_Walk(sources), pins, erasures_of_log)
         try:
-            for link in follow(entries, pins, known, taken):
+            for link in follow(entries, pins, confirmed, erasures_of_log):
                 if link.first:
                     loose = loose._replace(begun=(link.entry.seq or 1) - 1)
                     terms = loose._replace(watch=None if link.tree is None else Watch())
                 verdict = _safely(link, terms)
                 if verdict.status not in ("valid", "weaker"):  # what follows from it cannot be derived
                     terms = loose
-                yield _pinned(verdict, pins, link, known)
+                yield _pinned(verdict, pins, link, confirmed)
         except Invalid as error:  # where it is begins with the entry
             name = error.where.partition(".")[0]
             yield Verdict("invalid", name, error.where, str(error).removeprefix(f"{error.where}: "))
@@ -203,14 +203,14 @@ def _loose(verdict: Verdict) -> Verdict:
     return Verdict("weaker", verdict.name, "chain", "right in itself, but it comes after a break in the chain")
 
 
-def _pinned(verdict: Verdict, pins: Pins | None, link: Link, known: int) -> Verdict:
+def _pinned(verdict: Verdict, pins: Pins | None, link: Link, confirmed: int) -> Verdict:
     """Under a checkpoint that confirms `known` entries, what it does not reach is right in itself at best."""
     if verdict.code or pins is None or (link.reached and not pins.doubt):
         return verdict
     why = "right in itself, but no checkpoint reaches it"
     if link.reached:
         why = f"the checkpoint reaches it, but {pins.doubt}"
-    elif link.erased is not None and (link.entry.seq or 0) <= known:
+    elif link.erased is not None and (link.entry.seq or 0) <= confirmed:
         why = f"the checkpoint is older than entry {link.erased.by}, which says what was taken away of it"
     return Verdict("weaker", verdict.name, "checkpoint", why)
 
@@ -247,7 +247,7 @@ def _safely(link: Link, terms: _Terms) -> Verdict:
         return Verdict("error", _name(link.entry), message=describe(error))
 
 
-class _One(NamedTuple):
+class _Case(NamedTuple):
     """One entry whose form is right."""
 
     record: dict[str, Any]
@@ -268,97 +268,99 @@ class _One(NamedTuple):
             return None
         if body is None:
             raise Invalid(where, words=f"entry {number} with the id {id} is not in the log before it")
-        own = digest("audit-entry/1", body)
+        own_digest = digest("audit-entry/1", body)
         try:
             target = read_record(body)
         except (Malformed, Invalid):
             erased = self.terms.erased().get(number)
-            if erased is None or erased.left != (None if body == NOTHING else own):
+            if erased is None or erased.left != (None if body == NOTHING else own_digest):
                 raise
             if erased.left is None:
                 return None
-            target, own = read_record(body, whole=False), erased.digest
+            target, own_digest = read_record(body, whole=False), erased.digest
         expect(where, id, target.get("id"))
         if (kind := check_known(target)) not in kinds:
             raise Invalid(where, kind, f"a {' or a '.join(kinds)}")
-        return target, own
+        return target, own_digest
 
 
-def _decision(one: _One) -> str:
-    record, terms = one.record, one.terms
+def _decision(case: _Case) -> str:
+    record, terms = case.record, case.terms
     if terms.gate is not None:
         demand(record, terms.gate)
-    budget = _budget_of(one.link.entry, terms)
+    budget = _budget_of(case.link.entry, terms)
     task = terms.task_of(record["task"]["object"])
-    one.doubts.extend(verify_decision(record, one.link.entry.blobs, task, budget, terms.machine))
+    case.doubts.extend(verify_decision(record, case.link.entry.blobs, task, budget, terms.machine))
     return NOTES.get(excuse_of(record), "")
 
 
-def _refusal(one: _One) -> str:
-    verify_refusal(one.record, lambda: one.terms.task_of(one.record["task"]["object"]))
+def _refusal(case: _Case) -> str:
+    verify_refusal(case.record, lambda: case.terms.task_of(case.record["task"]["object"]))
     return ""
 
 
-def _override(one: _One) -> str:
-    if "proof" in one.record:
-        segment = one.target("overrides", "segment")
-        return "" if segment is None else verify_row_override(one.record, *segment, one.terms.task_of)
-    if (found := one.target("overrides", "decision", "refusal")) is None:
+def _override(case: _Case) -> str:
+    if "proof" in case.record:
+        segment = case.target("overrides", "segment")
+        return "" if segment is None else verify_row_override(case.record, *segment, case.terms.task_of)
+    if (target := case.target("overrides", "decision", "refusal")) is None:
         return ""
-    return verify_override(one.record, *found, lambda: one.terms.task_of(found[0]["task"]["object"]))
+    return verify_override(case.record, *target, lambda: case.terms.task_of(target[0]["task"]["object"]))
 
 
-def _outcome(one: _One) -> str:
-    if one.record["value"] is None and one.link.erased is None:
+def _outcome(case: _Case) -> str:
+    if case.record["value"] is None and case.link.erased is None:
         raise Malformed("record.value: saw None, which only an erasure leaves")
-    if (found := one.target("decision", "decision", "refusal")) is not None:
-        verify_report(one.record, *found)
+    if (target := case.target("decision", "decision", "refusal")) is not None:
+        verify_report(case.record, *target)
     return ""
 
 
-def _control(one: _One) -> str:
-    verify_control(one.record)
+def _control(case: _Case) -> str:
+    verify_control(case.record)
     return ""
 
 
-def _monitor(one: _One) -> str:
-    verify_event(one.record)
+def _monitor(case: _Case) -> str:
+    verify_event(case.record)
     return ""
 
 
-def _rotation(one: _One) -> str:
-    one.doubts.extend(verify_rotation(one.record, one.link))
+def _rotation(case: _Case) -> str:
+    case.doubts.extend(verify_rotation(case.record, case.link))
     return ""
 
 
-def _erasure(one: _One) -> str:
-    verify_erasure(one.record, one.link.entry.seq)
+def _erasure(case: _Case) -> str:
+    verify_erasure(case.record, case.link.entry.seq)
     return ""
 
 
-def _segment(one: _One) -> str:
-    doubt = verify_segment(one.record, one.link.entry.log)
-    if not one.terms.rows_follow:
-        one.doubts.append(doubt)
+def _segment(case: _Case) -> str:
+    doubt = verify_segment(case.record, case.link.entry.log)
+    if not case.terms.rows_follow:
+        case.doubts.append(doubt)
     return ""
 
 
-def _allocation(one: _One) -> str:
-    members = one.record["members"]
+def _allocation(case: _Case) -> str:
+    members = case.record["members"]
     once = len({m["decision"] for m in members}) == len(members)  # before any of them is looked for
     require("members", once, "a decision twice", "every decision once")
-    found = [one.found(f"members[{i}].decision", m["decision"], m["entry"], "decision") for i, m in enumerate(members)]
-    targets: Targets = [target for target in found if target is not None]
-    if len(targets) < len(found):
-        one.doubts.append("decisions whose content is not there")
+    decisions = [
+        case.found(f"members[{i}].decision", m["decision"], m["entry"], "decision") for i, m in enumerate(members)
+    ]
+    targets: Targets = [target for target in decisions if target is not None]
+    if len(targets) < len(decisions):
+        case.doubts.append("decisions whose content is not there")
         return ""
-    budget = _budget_of(one.link.entry, one.terms)
-    one.doubts.extend(verify_allocation(one.record, targets, one.terms.task_of, one.link.entry.blobs, budget))
+    budget = _budget_of(case.link.entry, case.terms)
+    case.doubts.extend(verify_allocation(case.record, targets, case.terms.task_of, case.link.entry.blobs, budget))
     return ""
 
 
 # By kind of entry: what derives its claims again. Returns what is to be said of a valid one.
-_RULES: dict[str, Callable[[_One], str]] = {
+_RULES: dict[str, Callable[[_Case], str]] = {
     "decision": _decision, "refusal": _refusal, "override": _override, "outcome": _outcome, "control": _control,
     "monitor": _monitor, "rotation": _rotation, "erasure": _erasure, "segment": _segment, "allocation": _allocation,
 }  # fmt: skip
@@ -377,13 +379,13 @@ def _verify(link: Link, terms: _Terms) -> Verdict:
         record = read_record(entry.body, whole=link.erased is None)
         name = record["id"]
         expect("id", name if entry.id is None else entry.id, name)
-        one = _One(record, link, terms, doubts)
+        case = _Case(record, link, terms, doubts)
         kind = check_known(record)
         if terms.answered is not None:
             _check_request(record, entry, terms.answered)
-        note = _RULES[kind](one)
+        note = _RULES[kind](case)
         if terms.watch is not None:
-            _watched(one, terms.watch)
+            _watched(case, terms.watch)
     except (Malformed, sqlite3.Error, UnicodeDecodeError) as error:
         return Verdict("malformed", name, message=str(error))
     except Elsewhere as error:
@@ -400,13 +402,13 @@ def _verify(link: Link, terms: _Terms) -> Verdict:
     return Verdict("valid", name, message=note)
 
 
-def _watched(one: _One, watch: Watch) -> None:
+def _watched(case: _Case, watch: Watch) -> None:
     """The monitors take in what happened."""
 
     def target() -> dict[str, Any] | None:
-        found = one.target("decision", "decision", "refusal")
-        return None if found is None else found[0]
+        decision = case.target("decision", "decision", "refusal")
+        return None if decision is None else decision[0]
 
-    watch.add(one.record, target, one.link.entry.blobs)
+    watch.add(case.record, target, case.link.entry.blobs)
     if watch.doubt:
-        one.doubts.append(watch.doubt)
+        case.doubts.append(watch.doubt)

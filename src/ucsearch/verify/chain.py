@@ -83,11 +83,11 @@ def follow(entries: Iterable[Entry], pins: Pins | None, reached: int, taken: Tak
         is_first = seq == 0
         if is_first and entry.seq != 1:
             # A file may go on from one that is not there; a few exported lines may begin anywhere.
-            begun = _begun(entry)
-            is_part = begun is None
-            if begun is not None:
-                head, tree = begun
-            if begun is None and entry.id is not None:
+            start = _begun(entry)
+            is_part = start is None
+            if start is not None:
+                head, tree = start
+            if start is None and entry.id is not None:
                 raise Invalid("entry 1.seq", words=f"missing; the first one present is {entry.seq}")
         if not is_first and entry.seq != seq + 1:
             words = "missing; the next one present is" if entry.seq > seq else "expected here, saw entry"
@@ -108,9 +108,9 @@ def follow(entries: Iterable[Entry], pins: Pins | None, reached: int, taken: Tak
             if pins is not None and pins.root is not None and seq == pins.size and tree.root() != pins.root:
                 raise Invalid(f"entry {seq}.root", words=RECOMPUTED)
         yield Link(entry, before is not None and pinned_by <= reached, before, erased, peaks, is_first)
-    wanted = reached if pins is None or is_part else pins.size
-    if seq < wanted:
-        words = f"missing; the log ends at entry {seq}, and the checkpoint saw {wanted} entries"
+    expected = reached if pins is None or is_part else pins.size
+    if seq < expected:
+        words = f"missing; the log ends at entry {seq}, and the checkpoint saw {expected} entries"
         raise Invalid(f"entry {seq + 1}", words=words)
 
 
@@ -120,14 +120,14 @@ UNCHAINED = "does not follow from the entry before it: swapped, inserted, or edi
 
 def _check_digest(entry: Entry, taken: Taken) -> Erased | None:
     """Whether the content is that of the digest, or what an erasure says is left of it."""
-    own = digest("audit-entry/1", entry.body)
-    if entry.digest == own:
+    body_digest = digest("audit-entry/1", entry.body)
+    if entry.digest == body_digest:
         return None
     erased = taken().get(entry.seq or 0)
-    left = None if entry.body == NOTHING else own
+    left_digest = None if entry.body == NOTHING else body_digest
     if erased is None:
         raise Invalid(f"entry {entry.seq}.digest", words="its content does not match its digest")
-    if (entry.digest, left) != (erased.digest, erased.left):
+    if (entry.digest, left_digest) != (erased.digest, erased.left):
         words = f"its content is neither the recorded one nor what entry {erased.by} says is left of it"
         raise Invalid(f"entry {entry.seq}.digest", words=words)
     return erased
@@ -179,7 +179,7 @@ def verify_erasure(r: Record, seq: int | None) -> None:
     """Content that was taken away; of the entries themselves the chain keeps the digests."""
     for name in ("by", "why"):
         require(f"erasure.{name}", r[name].strip() != "", r[name], "text")
-    numbers = [one["entry"] for one in r["entries"]]
+    numbers = [item["entry"] for item in r["entries"]]
     require("erasure.entries", 0 < len(set(numbers)) == len(numbers), numbers[:3], "some entries, each once")
     require("erasure.entries", seq is None or max(numbers) < seq, max(numbers), "entries before this one")
 
@@ -264,12 +264,12 @@ def read_key(text: str) -> Key:
         data = _bytes_of(encoded)
         if not _NAME.fullmatch(name) or data[:1] != ED25519 or len(data) != 33:
             raise ValueError
-        own = hashlib.sha256(name.encode() + b"\n" + data).digest()[:4]
-        if hashed != own.hex():
+        key_hash = hashlib.sha256(name.encode() + b"\n" + data).digest()[:4]
+        if hashed != key_hash.hex():
             raise ValueError
     except (ValueError, OSError):
         raise Malformed(f"the key {text[:80]!r} is not a verifier key: name+hash+base64, Ed25519") from None
-    return Key(name, own, data[1:])
+    return Key(name, key_hash, data[1:])
 
 
 def _bytes_of(text: str) -> bytes:
@@ -280,7 +280,7 @@ def _bytes_of(text: str) -> bytes:
     return data
 
 
-def _note(data: bytes, path: Path, key: Key | None, wanted: str | None) -> Pins:
+def _note(data: bytes, path: Path, key: Key | None, expected_origin: str | None) -> Pins:
     try:
         text = data.decode("utf-8")
         if any(c < " " and c != "\n" for c in text) or not text.endswith("\n"):
@@ -299,13 +299,13 @@ def _note(data: bytes, path: Path, key: Key | None, wanted: str | None) -> Pins:
             raise ValueError
     except ValueError:
         raise Malformed(f"{path}: neither a checkpoint of this package nor a signed note with its head") from None
-    if wanted is not None and origin != wanted:
-        raise Invalid("checkpoint.origin", origin, wanted)
+    if expected_origin is not None and origin != expected_origin:
+        raise Invalid("checkpoint.origin", origin, expected_origin)
     if key is None:
         return Pins({count: heads[0]}, tree, "its signature was not checked; give the key")
     if not any(_signs(line, message.encode(), key) for line in lines):
         raise Invalid("checkpoint.signature", path.name, f"no signature by {key.name} that verifies")
-    named = wanted is not None or origin == key.name
+    named = expected_origin is not None or origin == key.name
     return Pins(
         {count: heads[0]}, tree, "" if named else f"it is about the log {origin}, not the one of the key's name"
     )
@@ -355,16 +355,16 @@ class Tree:
     @classmethod
     def resumed(cls, size: int, peaks: list[str]) -> Tree:
         """Go on from the peaks of so many leaves."""
-        made = cls()
-        made.size, made._peaks = size, [bytes.fromhex(peak) for peak in peaks]
-        if size.bit_count() != len(peaks) or any(len(peak) != 32 for peak in made._peaks):
+        tree = cls()
+        tree.size, tree._peaks = size, [bytes.fromhex(peak) for peak in peaks]
+        if size.bit_count() != len(peaks) or any(len(peak) != 32 for peak in tree._peaks):
             raise ValueError
-        return made
+        return tree
 
     def copy(self) -> Tree:
-        made = Tree()
-        made.size, made._peaks = self.size, [*self._peaks]
-        return made
+        tree = Tree()
+        tree.size, tree._peaks = self.size, [*self._peaks]
+        return tree
 
     @property
     def peaks(self) -> list[str]:

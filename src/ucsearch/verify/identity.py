@@ -69,9 +69,9 @@ def rules_digest(task: Any) -> str:
 
 def _digest(task: Any) -> str:
     rules: dict[str, Any] = {role: getattr(task, role) for role in ROLES if getattr(task, role) is not None}
-    rules |= {f"continuation_{i}": one.policy for i, one in enumerate(task.continuations)}
+    rules |= {f"continuation_{i}": condition.policy for i, condition in enumerate(task.continuations)}
     rules |= {f"use {name}": rule for name, rule in sorted(task.uses.items())}
-    rules |= {f"condition {one.name}": one.figure for one in task.conditions}
+    rules |= {f"condition {condition.name}": condition.figure for condition in task.conditions}
     kinds = {"state": task.state, "outcome": task.outcome, "params": None if task.params is None else type(task.params)}
     rules |= {f"the {name} class": kind for name, kind in kinds.items()}
     text = _Text()
@@ -80,18 +80,18 @@ def _digest(task: Any) -> str:
     except RecursionError:
         raise NoText("objects inside one another without end") from None
     lines = "".join(f"\n#{n} {line}" for n, line in enumerate(text.lines))
-    grids = tuple(one.grid for one in task.continuations)
-    limits = tuple((one.name, one.operator, one.limit) for one in task.conditions)
+    grids = tuple(condition.grid for condition in task.continuations)
+    limits = tuple((condition.name, condition.operator, condition.limit) for condition in task.conditions)
     head = _Text().of((task.name, task.version, grids, limits, *_layout(task.params)), "")
     return hashlib.sha256(f"ucsearch.rules/1\0{head}\n{roles}{lines}".encode()).hexdigest()
 
 
 def _layout(params: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Lengths of the fields (0: one number), and which are annotated as whole numbers."""
-    told = getattr(type(params), "__annotations__", {})
+    annotations = getattr(type(params), "__annotations__", {})
     whole = []
     for i, name in enumerate(() if params is None else params._fields):
-        kind = getattr(told.get(name), "__forward_arg__", told.get(name))
+        kind = getattr(annotations.get(name), "__forward_arg__", annotations.get(name))
         kind = kind if isinstance(kind, str) else getattr(kind, "__name__", "") if type(kind) is type else str(kind)
         if kind == "int" or kind.startswith("tuple[int"):
             whole.append(i)
@@ -210,52 +210,52 @@ class _Text:
         if not kind.__flags__ & 512:
             raise NoText(f"{way}: {kind.__name__} is compiled code")
         meta = [] if type(kind) in (type, enum.EnumType) else [type(kind)]
-        said = [f"class {kind.__name__}", *(self.of(base, way) for base in (*meta, *kind.__bases__))]
-        space, known = vars(kind), set[str]()
+        texts = [f"class {kind.__name__}", *(self.of(base, way) for base in (*meta, *kind.__bases__))]
+        space, names_done = vars(kind), set[str]()
         named = issubclass(kind, tuple) and "_fields" in space
         if named:
             names, new = space["_fields"], getattr(space["__new__"], "__func__", space["__new__"])
             defaults = new.__defaults__ if new.__code__.co_filename == "<string>" else new
-            said.append(f"fields={self.of(tuple(names), way)} defaults={self.of(defaults, way)}")
-            known.update(names)
+            texts.append(f"fields={self.of(tuple(names), way)} defaults={self.of(defaults, way)}")
+            names_done.update(names)
         if "__dataclass_fields__" in space:
-            own = [(f.name, f.default, f.default_factory) for f in fields(kind)]
-            rows = tuple(tuple(None if x is MISSING else x for x in row) for row in own)
-            said.append(f"fields={self.of(rows, way)}")
+            field_defaults = [(f.name, f.default, f.default_factory) for f in fields(kind)]
+            rows = tuple(tuple(None if x is MISSING else x for x in row) for row in field_defaults)
+            texts.append(f"fields={self.of(rows, way)}")
         numbered = issubclass(kind, enum.Enum)
-        if numbered and (members := tuple((one.name, one.value) for one in kind)):  # type: ignore[attr-defined]
-            said.append(f"members={self.of(members, way)}")
-            known.update(name for name, _ in members)
+        if numbered and (members := tuple((member.name, member.value) for member in kind)):  # type: ignore[attr-defined]
+            texts.append(f"members={self.of(members, way)}")
+            names_done.update(name for name, _ in members)
         hidden = "_" if numbered or (issubclass(kind, tuple) and hasattr(kind, "_fields")) else ("__", "_abc_")
-        for name in sorted(space.keys() - known):
-            held = space[name]
-            if isinstance(held, types.GetSetDescriptorType | types.MemberDescriptorType):
+        for name in sorted(space.keys() - names_done):
+            content = space[name]
+            if isinstance(content, types.GetSetDescriptorType | types.MemberDescriptorType):
                 continue
-            called, inner = _called(held)
+            called, inner = _called(content)
             if isinstance(inner, types.FunctionType):
-                theirs = inner.__globals__.get("__name__") == kind.__module__
-                if not theirs or inner.__code__.co_filename == "<string>":
+                is_of_module = inner.__globals__.get("__name__") == kind.__module__
+                if not is_of_module or inner.__code__.co_filename == "<string>":
                     continue
             elif name.startswith(hidden):
                 continue
             if called == "property":
-                told = f"property{self.of((held.fget, held.fset), way)}"
+                text = f"property{self.of((content.fget, content.fset), way)}"
             elif called:
-                told = f"{called}({self.of(inner, way)})"
+                text = f"{called}({self.of(inner, way)})"
             else:
-                told = self.of(held, way)
-            said.append(f"{name}={told}")
-        return said
+                text = self.of(content, way)
+            texts.append(f"{name}={text}")
+        return texts
 
 
-def _called(held: Any) -> tuple[str, Any]:
-    if isinstance(held, property):
-        return "property", held.fget
-    if isinstance(held, functools.cached_property):
-        return "property", held.func
-    if isinstance(held, staticmethod | classmethod):
-        return type(held).__name__, held.__func__
-    return "", getattr(held, "func", held)
+def _called(content: Any) -> tuple[str, Any]:
+    if isinstance(content, property):
+        return "property", content.fget
+    if isinstance(content, functools.cached_property):
+        return "property", content.func
+    if isinstance(content, staticmethod | classmethod):
+        return type(content).__name__, content.__func__
+    return "", getattr(content, "func", content)
 
 
 def _cached(kind: type, name: str) -> bool:
@@ -281,10 +281,10 @@ def provided(value: Any) -> str:
     if not (isinstance(home, str) and isinstance(name, str) and _python(home)):
         return ""
     try:
-        found = functools.reduce(getattr, name.split("."), sys.modules.get(home))
+        named = functools.reduce(getattr, name.split("."), sys.modules.get(home))
     except AttributeError:
         return ""
-    return f"{home}.{name}" if type(found) is type(value) and found == value else ""
+    return f"{home}.{name}" if type(named) is type(value) and named == value else ""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -311,11 +311,11 @@ def _read(code: types.CodeType, text: str) -> tuple[str, list[tuple[str, list[tu
     """Parameters and body of a function as text, and the names that it reads; of the file's `text`, which must be that
     of the loaded code."""
     node = _found(code, text)
-    for one in ast.walk(node):
+    for part in ast.walk(node):
         inside = (
-            [one.module or "."]
-            if isinstance(one, ast.ImportFrom)
-            else [x.name for x in getattr(one, "names", ()) if isinstance(one, ast.Import)]
+            [part.module or "."]
+            if isinstance(part, ast.ImportFrom)
+            else [x.name for x in getattr(part, "names", ()) if isinstance(part, ast.Import)]
         )
         if any(not _python(name) for name in inside):
             raise NoText(f"it imports {inside[0]} inside")
@@ -329,12 +329,12 @@ def _found(code: types.CodeType, text: str) -> Any:
         tree, codes = _parsed(code.co_filename, text)
     except (SyntaxError, ValueError, RecursionError):
         raise NoText("its source cannot be read") from None
-    if not text or not any(_same(code, own) for own in codes if own.co_name == code.co_name):
+    if not text or not any(_same(code, other_code) for other_code in codes if other_code.co_name == code.co_name):
         raise NoText("its source is not there, or not that of the loaded code")
     fitting: list[ast.AST] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            if min([node.lineno, *(one.lineno for one in node.decorator_list)]) == code.co_firstlineno:
+            if min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) == code.co_firstlineno:
                 fitting.append(node)
         elif isinstance(node, ast.Lambda) and (code.co_name, code.co_firstlineno) == ("<lambda>", node.lineno):
             at = [p for p in code.co_positions() if None not in p and p[2] != p[3]]
@@ -364,10 +364,10 @@ def _body(node: Any, text: str) -> str:
     if isinstance(first, ast.Constant) and isinstance(first.value, str):
         del body[0]
     try:
-        return " ".join(_said(one) for one in body)
+        return " ".join(_said(statement) for statement in body)
     except LookupError:
-        own = ast.get_source_segment(text, node) or ""
-        return ascii(textwrap.dedent(" " * node.col_offset + own))
+        source = ast.get_source_segment(text, node) or ""
+        return ascii(textwrap.dedent(" " * node.col_offset + source))
 
 
 def _said(node: Any) -> str:
@@ -387,29 +387,29 @@ def _said(node: Any) -> str:
 
 
 def _arguments(args: ast.arguments) -> str:
-    by_place = [one.arg for one in args.args]
+    by_place = [argument.arg for argument in args.args]
     if args.posonlyargs:
-        by_place = [*(one.arg for one in args.posonlyargs), "/", *by_place]
+        by_place = [*(argument.arg for argument in args.posonlyargs), "/", *by_place]
     star = [f"*{args.vararg.arg}"] if args.vararg else ["*"] if args.kwonlyargs else []
     last = [f"**{args.kwarg.arg}"] if args.kwarg else []
-    return f"({','.join([*by_place, *star, *(one.arg for one in args.kwonlyargs), *last])})"
+    return f"({','.join([*by_place, *star, *(argument.arg for argument in args.kwonlyargs), *last])})"
 
 
 def _names(node: ast.AST) -> dict[str, set[tuple[str, ...]]]:
     """Names in a definition, with the attributes that are read off them."""
-    found: dict[str, set[tuple[str, ...]]] = {}
+    attributes: dict[str, set[tuple[str, ...]]] = {}
 
-    def look(one: ast.AST, after: tuple[str, ...] = ()) -> None:
-        if isinstance(one, ast.Name):
-            found.setdefault(one.id, set()).add(after)
-        elif isinstance(one, ast.Attribute):
-            look(one.value, (one.attr, *after))
+    def look(part: ast.AST, after: tuple[str, ...] = ()) -> None:
+        if isinstance(part, ast.Name):
+            attributes.setdefault(part.id, set()).add(after)
+        elif isinstance(part, ast.Attribute):
+            look(part.value, (part.attr, *after))
         else:
-            for child in ast.iter_child_nodes(one):
+            for child in ast.iter_child_nodes(part):
                 look(child)
 
     look(node)
-    return found
+    return attributes
 
 
 def _loaded(code: types.CodeType) -> list[str]:

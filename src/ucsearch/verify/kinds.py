@@ -31,9 +31,9 @@ def verify_override(r: Record, target: Record, digest: str, task: Callable[[], A
     action, where = action_of(action), "override.action"
     low, high = rules.limits
     offered = [a for a in actions if a == a]
-    alike = all(len(_parts(a)) == len(_parts(action)) for a in offered)
+    is_alike = all(len(_parts(a)) == len(_parts(action)) for a in offered)
     try:
-        require(where, alike, r["action"], "as many numbers as the actions offered have")
+        require(where, is_alike, r["action"], "as many numbers as the actions offered have")
         within = action in actions or all(low <= x <= high for x in _parts(action))
         require(where, within, r["action"], f"an action from {low:g} to {high:g}")
         _allowed(where, rules, state, action, params)
@@ -58,15 +58,15 @@ def _of_the_unit(where: str, task: Any, state: list[Any], params: Any, offered: 
     """A person's numbers have the unit and about the size of what was offered and of the state."""
     if action in offered:
         return
-    own, sizes = [*_parts(action)], [x for a in offered for x in _parts(a)]
+    parts, sizes = [*_parts(action)], [x for a in offered for x in _parts(a)]
     numbers = [*sizes, *(num(x) for x in state)]
     pack = getattr(params, task.pack) if getattr(task, "pack", "") else 0.0
     if pack > 0 and _multiples(sizes, pack):
-        require(where, _multiples(own, pack), action, f"whole packs of {pack:g}")
+        require(where, _multiples(parts, pack), action, f"whole packs of {pack:g}")
     elif getattr(task, "counted", False) and _multiples(numbers, 1.0):
-        require(where, _multiples(own, 1.0), action, "whole units")
+        require(where, _multiples(parts, 1.0), action, "whole units")
     largest = max((abs(x) for x in numbers if abs(x) < 1e18), default=0.0)
-    most = max(map(abs, own))
+    most = max(map(abs, parts))
     require(where, largest == 0 or most <= 10 * largest, action, f"at most 10 times {largest:g}")
 
 

@@ -44,10 +44,10 @@ def _place(p: float) -> float:
 
 def rank(sums: list[float], weights: list[float], total: float) -> tuple[float, float]:
     """The interval that an outcome leaves, counted as one more draw among the members."""
-    one = 1.0 / len(sums)
+    share_of_one = 1.0 / len(sums)
     less = math.fsum(w for x, w in zip(sums, weights, strict=True) if x < total)
     upto = math.fsum(w for x, w in zip(sums, weights, strict=True) if x <= total)
-    return min(less / (1.0 + one), 1.0), min((upto + one) / (1.0 + one), 1.0)
+    return min(less / (1.0 + share_of_one), 1.0), min((upto + share_of_one) / (1.0 + share_of_one), 1.0)
 
 
 def verify_watching(s: Record) -> None:
@@ -79,9 +79,9 @@ class _Stream:
         self.calm = 0
 
     def add(self, gains: list[float]) -> float:
-        own = self.growth[self.count % self.lags]
+        lagged = self.growth[self.count % self.lags]
         for g, gain in enumerate(gains):
-            own[g] = min((own[g] + 1.0) * gain, TOP)
+            lagged[g] = min((lagged[g] + 1.0) * gain, TOP)
         self.count += 1
         return self.value()
 
@@ -89,7 +89,7 @@ class _Stream:
         """Evidence; what it was when it tripped, once it has."""
         if self.latched == self.latched:
             return self.latched
-        parts = [math.fsum(b[2] * r for b, r in zip(self.bets, own, strict=True)) for own in self.growth]
+        parts = [math.fsum(b[2] * r for b, r in zip(self.bets, lagged, strict=True)) for lagged in self.growth]
         return math.fsum(parts) / self.lags
 
     def figures(self) -> tuple[float, int, set[str]]:
@@ -97,17 +97,19 @@ class _Stream:
         that rounding decides."""
         if not self.count:
             return self.value(), 0, {""}
-        said: dict[str, float] = {}
+        evidence: dict[str, float] = {}
         share: dict[str, float] = {}
         for g, (shift, _, weight) in enumerate(self.bets):
             word = _about(shift)
-            said[word] = said.get(word, 0.0) + weight * math.fsum(own[g] for own in self.growth) / self.lags
+            evidence[word] = (
+                evidence.get(word, 0.0) + weight * math.fsum(lagged[g] for lagged in self.growth) / self.lags
+            )
             share[word] = share.get(word, 0.0) + weight
-        most = max(said.values())
-        words = {word for word, value in said.items() if value >= most - CLOSE * max(1.0, most)}
+        most = max(evidence.values())
+        words = {word for word, value in evidence.items() if value >= most - CLOSE * max(1.0, most)}
         for word, other in ((LOW, HIGH), (HIGH, LOW)):
-            if word in said:  # bias comes first: evidence for one direction, and none for the other
-                for_it, against = said[word] / share[word], said[other] / share[other]
+            if word in evidence:  # bias comes first: evidence for one direction, and none for the other
+                for_it, against = evidence[word] / share[word], evidence[other] / share[other]
                 some = CLEAR * max(1.0, against)
                 if for_it >= some * (1.0 + CLOSE) and against <= LITTLE * (1.0 - CLOSE):
                     words = {word}
@@ -136,19 +138,19 @@ class _Stream:
 
 
 def _growth(rows: Any, stream: _Stream) -> list[list[float]]:
-    found = [[num(x) for x in row] for row in rows]
-    if [len(row) for row in found] != [len(stream.bets)] * stream.lags:
+    growth = [[num(x) for x in row] for row in rows]
+    if [len(row) for row in growth] != [len(stream.bets)] * stream.lags:
         raise ValueError("growth of another shape")
-    return found
+    return growth
 
 
 class _Plan:
     def __init__(self, settings: Record) -> None:
         self.s = settings
         watch = settings["watch"]
-        kept = [b for b in BETS if watch == "both" or (b[0] == 0.0) == (watch == "spread")]
-        share = math.fsum(b[2] for b in kept)
-        self.bets = [(m, k, w / share) for m, k, w in kept]
+        bets = [b for b in BETS if watch == "both" or (b[0] == 0.0) == (watch == "spread")]
+        share = math.fsum(b[2] for b in bets)
+        self.bets = [(m, k, w / share) for m, k, w in bets]
         self.limit = settings["within"] / settings["alpha"]
         under = settings["max_undercoverage"]
         self.wider = NORMAL.inv_cdf(0.95) / NORMAL.inv_cdf(0.95 - under / 2.0)
@@ -169,7 +171,7 @@ class _Plan:
             "streams": {name: stream.content() for name, stream in self.streams.items()},
             "open": None if self.open is None else str(self.open), "last": str(self.last),
             "gained": [float(x) for x in self.sums], "count": self.count,
-            "seen": {name: [str(key) for key in known] for name, known in self.seen.items()},
+            "seen": {name: [str(key) for key in periods] for name, periods in self.seen.items()},
         }  # fmt: skip
 
     def restore(self, state: Record) -> None:
@@ -177,7 +179,7 @@ class _Plan:
             self.streams[name] = self._new().restored(content)
         self.open = None if state["open"] is None else int(state["open"])
         self.last, self.count, self.sums = int(state["last"]), int(state["count"]), [num(x) for x in state["gained"]]
-        self.seen = {name: [int(key) for key in known] for name, known in state["seen"].items()}
+        self.seen = {name: [int(key) for key in periods] for name, periods in state["seen"].items()}
 
     def key(self, text: str) -> int:
         moment, period = datetime.fromisoformat(text).astimezone(UTC), self.s["period"]
@@ -189,11 +191,11 @@ class _Plan:
         return second // SECONDS[period] if period in SECONDS else second * 1_000_000 + moment.microsecond
 
     def outcome(self, series: str, low: float, high: float, key: int) -> None:
-        known = self.seen.setdefault(series, [])
-        if key in known or (len(known) == REMEMBERED and key < min(known)):
+        periods = self.seen.setdefault(series, [])
+        if key in periods or (len(periods) == REMEMBERED and key < min(periods)):
             return
-        known.append(key)
-        del known[:-REMEMBERED]
+        periods.append(key)
+        del periods[:-REMEMBERED]
         if self.open is not None and key > self.open:
             if self.count:
                 self._count("", [x / self.count for x in self.sums])
@@ -229,8 +231,8 @@ class _Plan:
                 self.streams[series] = self._new()
 
     def drift(self, series: str) -> float:
-        own = self.streams.get(series)
-        return max(self.streams[""].value(), 0.0 if own is None else own.value())
+        stream = self.streams.get(series)
+        return max(self.streams[""].value(), 0.0 if stream is None else stream.value())
 
 
 class Watch:
@@ -292,14 +294,14 @@ class Watch:
         if r["event"] == "armed":
             require("monitor.settings", "settings" in r, None, "what the monitor watches by")
             require("monitor", plan is None or not plan.told, r["event"], "first what followed from the outcomes")
-            made = _Plan(r["settings"])
+            plan_watched = _Plan(r["settings"])
             expect("monitor.series", r["series"], "")
-            _figures(r, made.streams[""].figures())
+            _figures(r, plan_watched.streams[""].figures())
             for name, old in {} if plan is None else plan.streams.items():
                 if old.latched == old.latched:
-                    kept = made.streams.setdefault(name, made._new())
-                    kept.latched, kept.fresh = max(old.latched, made.limit), made._new()
-            self.plans[r["plan"]] = made
+                    stream_kept = plan_watched.streams.setdefault(name, plan_watched._new())
+                    stream_kept.latched, stream_kept.fresh = max(old.latched, plan_watched.limit), plan_watched._new()
+            self.plans[r["plan"]] = plan_watched
             return
         if plan is None:
             raise Invalid("monitor.plan", r["plan"], "a plan whose monitor was armed")
@@ -318,20 +320,20 @@ class Watch:
     def _carried(self, r: Record, plan: _Plan | None) -> None:
         """Where the file before it was followed, exactly what was derived there; else it is taken as it is."""
         require("monitor.state", "settings" in r and "state" in r, None, "settings and state of the monitor")
-        made = _Plan(r["settings"])
+        restored = _Plan(r["settings"])
         try:
-            made.restore(r["state"])
-            own = None if plan is None else plan.content()
+            restored.restore(r["state"])
+            derived = None if plan is None else plan.content()
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise Invalid("monitor.state", "another form", "what a monitor carries over") from None
-        if plan is None or own is None:
-            self.plans[r["plan"]] = made
+        if plan is None or derived is None:
+            self.plans[r["plan"]] = restored
             self.doubt = "the monitor's state, which is of a file that was not given"
         else:
             require("monitor.settings", r["settings"] == plan.s, r["settings"], plan.s)
-            require("monitor.state", _alike(r["state"], own), "another state", "what follows from the file before")
+            require("monitor.state", _alike(r["state"], derived), "another state", "what follows from the file before")
             require("monitor.state", not plan.told, plan.told[:1], "recorded before the file was closed")
-        value, count, _ = made.streams[""].figures()
+        value, count, _ = restored.streams[""].figures()
         _figures(r, (value, count, {""}))
 
     def _outcome(self, r: Record, find: Callable[[], Record | None], blobs: Blobs) -> None:
@@ -379,8 +381,8 @@ def _figures(r: Record, derived: tuple[float, int, set[str]]) -> None:
 
 
 def _close(where: str, claimed: Any, derived: float) -> None:
-    seen = num(claimed)
-    require(where, abs(seen - derived) <= CLOSE * max(1.0, abs(derived)), claimed, derived)
+    claimed_number = num(claimed)
+    require(where, abs(claimed_number - derived) <= CLOSE * max(1.0, abs(derived)), claimed, derived)
 
 
 def _alike(a: Any, b: Any) -> bool:

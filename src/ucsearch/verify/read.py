@@ -122,15 +122,15 @@ _NPY = re.compile(
 
 def _shape_of(header: bytes) -> tuple[int, ...] | None:
     """The shape in the header of a .npy file of float64; None where NumPy writes another header."""
-    if (found := _NPY.fullmatch(header)) is None:
+    if (match := _NPY.fullmatch(header)) is None:
         return None
     try:
-        shape = tuple(map(int, found[2].replace(b",", b" ").split()))
+        shape = tuple(map(int, match[2].replace(b",", b" ").split()))
     except ValueError:  # too many digits
         return None
     room = 21 - len(str(shape[0])) if shape else 0  # for more digits of the first size
-    spaces = room + -(11 + len(found[1]) + room) % 64
-    return shape if found[2].decode() == f"{shape}"[1:-1] and len(found[3]) == spaces else None
+    spaces = room + -(11 + len(match[1]) + room) % 64
+    return shape if match[2].decode() == f"{shape}"[1:-1] and len(match[3]) == spaces else None
 
 
 def read_blob(name: str, blobs: Blobs) -> tuple[tuple[int, ...], bytes, tuple[float, ...]]:
@@ -255,8 +255,8 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         _check_schema(log, path)
         log.set_authorizer(_reading(*TABLES))
         log.set_progress_handler(_steps(FREE_STEPS + STEPS_A_BYTE * size), STEPS_A_CALL)
-        if (told := log.execute("PRAGMA integrity_check(1)").fetchone()) != ("ok",):
-            raise Malformed(f"{path}: damaged ({told[0] if told else 'no answer'})")
+        if (state := log.execute("PRAGMA integrity_check(1)").fetchone()) != ("ok",):
+            raise Malformed(f"{path}: damaged ({state[0] if state else 'no answer'})")
         yield log
 
 
@@ -265,20 +265,20 @@ def _settled(path: Path) -> None:
     journal = path.with_name(path.name + "-journal")
     try:
         with open_regular(journal) as file:
-            begun = file.read(1) not in (b"", b"\0")
+            has_content = file.read(1) not in (b"", b"\0")
     except FileNotFoundError:
         return
-    if begun:
+    if has_content:
         raise Malformed(f"{path}: {journal.name} lies beside it: changes that were not finished, and not undone yet")
 
 
 def _steps(most: int) -> Any:
-    left = most // STEPS_A_CALL
+    calls_left = most // STEPS_A_CALL
 
     def count() -> bool:
-        nonlocal left
-        left -= 1
-        return left < 0
+        nonlocal calls_left
+        calls_left -= 1
+        return calls_left < 0
 
     return count
 
@@ -317,15 +317,15 @@ def _check_schema(log: sqlite3.Connection, path: Path) -> None:
     )
     if (application, version) != (APPLICATION_ID, FORMAT):
         raise Malformed(f"{path}: not an audit log")
-    seen = set()
+    names = set()
     for kind, name, sql in log.execute("SELECT type, name, sql FROM sqlite_master"):
         if sql is None and kind == "index" and _OWN_INDEX.fullmatch(str(name)):
             continue
         text = str(sql).encode("utf-8", "surrogateescape")
         if SCHEMA.get(name) != hashlib.sha256(text).hexdigest()[:16]:
             raise Malformed(f"{path}: the {kind} {name!r} of its schema is not one that a log has")
-        seen.add(name)
-    if lacking := [name for name in TABLES if name not in seen]:
+        names.add(name)
+    if lacking := [name for name in TABLES if name not in names]:
         raise Malformed(f"{path}: not an audit log: it has no table {lacking[0]}")
 
 
@@ -395,19 +395,17 @@ class Source:
         with self._words():
             if not self.is_log:
                 return self._find_line(name, number)
-            found = (
-                self._opened().execute("SELECT body FROM entries WHERE id = ? AND seq = ?", (name, number)).fetchone()
-            )
-            return _bytes(found[0]) if found and isinstance(found[0], str) else None
+            row = self._opened().execute("SELECT body FROM entries WHERE id = ? AND seq = ?", (name, number)).fetchone()
+            return _bytes(row[0]) if row and isinstance(row[0], str) else None
 
     def blob(self, name: str) -> bytes | None:
         with self._words():
             if not self.is_log:
                 return self._last(name)
-            found = self._opened().execute("SELECT data FROM blobs WHERE id = ?", (name,)).fetchone()
-            if found is not None and not isinstance(found[0], bytes):
+            row = self._opened().execute("SELECT data FROM blobs WHERE id = ?", (name,)).fetchone()
+            if row is not None and not isinstance(row[0], bytes):
                 raise Malformed(f"the blob {name} is of another type")
-            return None if found is None else found[0] or b""
+            return None if row is None else row[0] or b""
 
     def erasures(self) -> Iterator[tuple[int, bytes]]:
         """Numbers and bodies of the entries that say whose content was taken away."""
@@ -435,13 +433,13 @@ class Source:
         for seq, body, *texts in self._opened().execute(f"SELECT {columns} FROM entries ORDER BY seq"):
             if not (type(seq) is int and seq > last):
                 raise Malformed(f"{self.path}: after entry {last} comes {seq!r}")
-            last, (own, head, time, name) = seq, texts
-            if not all(isinstance(x, str) for x in (body, own, head, time or "", name)):
+            last, (own_digest, head, time, name) = seq, texts
+            if not all(isinstance(x, str) for x in (body, own_digest, head, time or "", name)):
                 yield _fault(f"entry {seq}: a column of another type")
-            elif not (_HEX.fullmatch(own) and _HEX.fullmatch(head)):
+            elif not (_HEX.fullmatch(own_digest) and _HEX.fullmatch(head)):
                 yield _fault(f"entry {seq}: a digest or a head that is none")
             else:
-                yield Entry(seq, _bytes(body), own, head, time, name, self.blob, self.find, log=self.path)
+                yield Entry(seq, _bytes(body), own_digest, head, time, name, self.blob, self.find, log=self.path)
 
     # JSON lines
 
@@ -453,8 +451,8 @@ class Source:
             else:
                 yield entry._replace(blobs=self._also(entry.blobs), find=self.find)
 
-    def _also(self, own: Blobs) -> Blobs:
-        return lambda name: own(name) or self._last(name)
+    def _also(self, of_line: Blobs) -> Blobs:
+        return lambda name: of_line(name) or self._last(name)
 
     def _find_line(self, name: str, number: int) -> bytes | None:
         if self._seen is not None:
@@ -530,14 +528,14 @@ def _parsed(line: bytes) -> Entry:
         raise Malformed("not an exported entry in canonical form")
     blobs, seq, head, time = content["blobs"], content["seq"], content["head"], content["written_at"]
     try:
-        held = {name: b64decode(text, validate=True) for name, text in blobs.items()}
+        arrays = {name: b64decode(text, validate=True) for name, text in blobs.items()}
         hashes = all(_HEX.fullmatch(text) for text in (head, content["previous"], content["digest"]))
         if not (type(seq) is int and seq >= 1 and hashes and (time is None or isinstance(time, str))):
             raise ValueError
     except (AttributeError, TypeError, ValueError):
         raise Malformed("an exported entry with members of other types") from None
     body = canonical(content["record"])
-    return Entry(seq, body, content["digest"], head, time, blobs=held.get, previous=content["previous"])
+    return Entry(seq, body, content["digest"], head, time, blobs=arrays.get, previous=content["previous"])
 
 
 def _bytes(text: str) -> bytes:

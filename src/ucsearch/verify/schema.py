@@ -233,16 +233,16 @@ def check_known(record: dict[str, Any]) -> str:
 def check(value: Any, form: Any, path: str = "record") -> None:
     """Refuse what does not have this form, naming the place."""
     if isinstance(form, dict) and isinstance(value, dict):
-        known = {name.rstrip("?"): name for name in form}
-        for name in dict.fromkeys([*known, *value]):
-            if name in value and name in known:
-                check(value[name], form[known[name]], f"{path}.{name}")
-            elif name in value or known[name] == name:
+        members = {name.rstrip("?"): name for name in form}
+        for name in dict.fromkeys([*members, *value]):
+            if name in value and name in members:
+                check(value[name], form[members[name]], f"{path}.{name}")
+            elif name in value or members[name] == name:
                 raise Malformed(f"{path}.{name}: {'an unknown member' if name in value else 'missing'}")
     elif isinstance(form, list) and isinstance(value, list):
         for i, item in enumerate(value):
             check(item, form[0], f"{path}[{i}]")
-    elif isinstance(form, tuple) and any(type(value) is type(one) and value == one for one in form):
+    elif isinstance(form, tuple) and any(type(value) is type(allowed) and value == allowed for allowed in form):
         return
     elif not (isinstance(form, str) and KINDS[form](value)):
         raise Malformed(f"{path}: saw {value!r}, expected {form if isinstance(form, str | tuple) else type(form)}")

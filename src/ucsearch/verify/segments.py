@@ -52,17 +52,17 @@ def verify_segment(r: Mapping[str, Any], log: Path | None) -> str:
 
 def _sha256(path: Path) -> str | None:
     """Of a file; None where there is none that can be read."""
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     try:
         with open_regular(path) as file:
             if file.seek(0, 2) > LONGEST_FILE:
                 return None
             file.seek(0)
             while piece := file.read(PIECE):
-                found.update(piece)
+                sha.update(piece)
     except OSError:
         return None
-    return found.hexdigest()
+    return sha.hexdigest()
 
 
 # -------------------------------------------------------------------- rows
@@ -106,11 +106,11 @@ def verify_row(proof: Mapping[str, Any], segment: Mapping[str, Any]) -> dict[str
     shared, parts = segment.get("shared"), segment.get("parts")
     if not isinstance(shared, str) or not _HEX.fullmatch(shared):
         raise Malformed("segment.shared: not a digest")
-    own = row_digest(proof.get("row"), shared)
-    found = climb(own, proof.get("path"), "proof.path").hex()
+    leaf = row_digest(proof.get("row"), shared)
+    root = climb(leaf, proof.get("path"), "proof.path").hex()
     named = [part for part in parts if part["name"] == proof.get("part")] if isinstance(parts, list) else []
     require("proof.part", len(named) == 1, proof.get("part"), "a part of the segment")
-    expect("proof.row", named[0]["root"], found)
+    expect("proof.row", named[0]["root"], root)
     return dict(proof["row"])
 
 
@@ -119,11 +119,11 @@ def verify_row_override(
 ) -> str:
     """A person's replacement of a row's action: the row is in the segment, and its rules allow it."""
     row = verify_row(r["proof"], segment)
-    told = loads(row["task"].encode("utf-8"))
+    recorded = loads(row["task"].encode("utf-8"))
     actions, state, params = (numbers(row, name) for name in ("actions", "state", "params"))
     try:
-        rules = task_of(str(told["object"]))
-        kept = {k: v for k, v in told.items() if k not in ("state_lengths", "params_lengths")}
+        rules = task_of(str(recorded["object"]))
+        task = {k: v for k, v in recorded.items() if k not in ("state_lengths", "params_lengths")}
         if len(actions) > len(rules.actions):  # labels may be those of positions
             raise Invalid("row.actions", len(actions), f"at most {len(rules.actions)}")
         labels = [rules.label(i, a) for i, a in enumerate(actions)]
@@ -132,11 +132,11 @@ def verify_row_override(
             "kind": "decision" if row["meta"] else "refusal",
             "id": segment["id"],
             "series": row["series"],
-            "task": {**kept, "actions": [shown(a) for a in actions], "labels": labels},
+            "task": {**task, "actions": [shown(a) for a in actions], "labels": labels},
             "versions": segment["versions"],
         }
         if state:
-            lengths = {name: told[name] for name in ("state_lengths", "params_lengths")}
+            lengths = {name: recorded[name] for name in ("state_lengths", "params_lengths")}
             target["inputs"] = {"state": state, "params": params, **lengths}
         return verify_override(r, target, digest, lambda: rules)
     except (LookupError, TypeError, AttributeError) as error:

@@ -90,20 +90,20 @@ def built_in_task(name: str) -> Any:
 
 def tasks(task: Any = None, trust_record_task: bool = False) -> Callable[[str], Any]:
     """The task for what a record names: `task` if there is one, else by `find_task` if trusted, else a built-in one."""
-    known: dict[str, Any] = {}
+    found_tasks: dict[str, Any] = {}
     forget()
 
     def task_of(name: str) -> Any:
-        if task is None and name not in known:
-            if len(known) >= 256:  # a hostile log may name a new one in every entry
-                known.clear()
+        if task is None and name not in found_tasks:
+            if len(found_tasks) >= 256:  # a hostile log may name a new one in every entry
+                found_tasks.clear()
             try:
-                known[name] = built_in_task(name)
+                found_tasks[name] = built_in_task(name)
             except NoTask:
                 if not trust_record_task:
                     raise
-                known[name] = find_task(name)
-        return known[name] if task is None else task
+                found_tasks[name] = find_task(name)
+        return found_tasks[name] if task is None else task
 
     return task_of
 
@@ -189,8 +189,8 @@ def current_folder_off_path() -> Iterator[None]:
     here, before = os.path.realpath(os.getcwd()), list(sys.path)
     named = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    kept = {os.path.realpath(part) for part in [home, *named]}
-    sys.path[:] = [part for part in before if os.path.realpath(part or here) != here or here in kept]
+    allowed = {os.path.realpath(part) for part in [home, *named]}
+    sys.path[:] = [part for part in before if os.path.realpath(part or here) != here or here in allowed]
     importlib.invalidate_caches()
     try:
         yield

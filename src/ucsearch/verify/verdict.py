@@ -116,10 +116,10 @@ def tolerance(eps: float, size_x: float, size_y: float) -> float:
 def near(where: str, claimed: Any, derived: float, size: float, eps: float) -> None:
     """A recorded figure may differ by the tolerance of what was added up for it. No claim is derived from it. Beyond
     that it is false, unless another platform may have rounded its functions otherwise."""
-    own = num(claimed)
-    if own == derived or (own != own and derived != derived):
+    claimed_number = num(claimed)
+    if claimed_number == derived or (claimed_number != claimed_number and derived != derived):
         return
-    apart, whole = abs(own - derived), max(abs(own), abs(derived), size)
+    apart, whole = abs(claimed_number - derived), max(abs(claimed_number), abs(derived), size)
     if not (whole < math.inf and apart <= eps * size + FEWER_DIGITS):
         raise (Elsewhere if apart <= 1e-9 * whole < math.inf else Invalid)(where, claimed, shown(derived))
 

@@ -83,11 +83,11 @@ def verify_segment(
                 raise RecordError(f"{name}: missing")
             if name not in parts:
                 raise RecordError(f"{name}: a part that was not sealed")
-        for found in each_part(folder, names, shared):
-            derived += _derive(found, shared, sample, engine, tasks)
-            if found.part != parts[found.name]:
-                raise RecordError(f"{found.name}: not the file that was sealed")
-            rows += found.table.num_rows
+        for part_read in each_part(folder, names, shared):
+            derived += _derive(part_read, shared, sample, engine, tasks)
+            if part_read.part != parts[part_read.name]:
+                raise RecordError(f"{part_read.name}: not the file that was sealed")
+            rows += part_read.table.num_rows
         if rows != sealed.count:
             raise RecordError(f"saw {rows} rows, {sealed.count} were sealed")
     except NotAtHand:  # nobody altered anything
@@ -97,16 +97,18 @@ def verify_segment(
     return SegmentReport(seq, sealed.run, rows, "", derived)
 
 
-def _derive(found: ReadPart, shared: Shared, sample: int, engine: Any, tasks: dict[str, Task] | None) -> int:
+def _derive(part: ReadPart, shared: Shared, sample: int, engine: Any, tasks: dict[str, Task] | None) -> int:
     """Decide a sample of rows again; returns how many."""
     if shared.keep == "reference" or not sample:
         return 0
     derived = 0
-    for places, batch in found.batches():
-        for one in rebuilt(batch, shared, _chosen(batch.texts["series"], sample), engine=engine, tasks=tasks):
+    for places, batch in part.batches():
+        for rebuilt_row in rebuilt(batch, shared, _chosen(batch.texts["series"], sample), engine=engine, tasks=tasks):
             derived += 1
-            if one.differs:
-                raise found.row(int(places[one.place]), f"column {one.differs} is not what its inputs give")
+            if rebuilt_row.differs:
+                raise part.row(
+                    int(places[rebuilt_row.place]), f"column {rebuilt_row.differs} is not what its inputs give"
+                )
     return derived
 
 

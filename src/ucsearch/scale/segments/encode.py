@@ -38,10 +38,12 @@ def _metas(trace: Trace) -> list[str]:
         return [canonical(base).decode("utf-8")] * trace.windows
     out = []
     for w in range(trace.windows):
-        own: dict[str, Any] = {n: [x[w]] if len(x := getattr(trace, n)) > 1 else list(x) for n in ("cutoff", "issued")}
+        times: dict[str, Any] = {
+            n: [x[w]] if len(x := getattr(trace, n)) > 1 else list(x) for n in ("cutoff", "issued")
+        }
         if units:
-            own["law"] = trace.declared.of_window(w).written()
-        out.append(canonical({**base, **own}).decode("utf-8"))
+            times["law"] = trace.declared.of_window(w).written()
+        out.append(canonical({**base, **times}).decode("utf-8"))
     return out
 
 
@@ -68,9 +70,9 @@ def shortened(trace: Trace, steps: int) -> Trace:
         return trace
     arrays = []
     for array in (trace.members[:, :, :steps], trace.mean[:, :steps], trace.q[:, :steps], trace.u[:, :steps]):
-        own = np.ascontiguousarray(array)
-        own.flags.writeable = False
-        arrays.append(own)
+        copied = np.ascontiguousarray(array)
+        copied.flags.writeable = False
+        arrays.append(copied)
     members, mean, q, u = arrays
     return Trace.trusted(
         members, trace.weights, mean, q, u, trace.panel, trace.coupling, trace.model, trace.cutoff, trace.issued,
@@ -102,9 +104,9 @@ def panel_batch(
         raise RecordError("rows of segments hold actions that are numbers; record decisions with tuples one by one")
     plan, e, claims = certified.plan, certified.evidence, certified.claims
     inputs, table, count = plan.inputs, plan.outputs.table, len(panel)
-    kept = 0 if keep == "reference" else plan.trace.horizon
-    members = plan.trace.members.transpose(0, 2, 1, 3)[:, :kept]
-    shape = np.array([plan.trace.size, horizon, kept, members.shape[3]], np.int64)
+    steps = 0 if keep == "reference" else plan.trace.horizon
+    members = plan.trace.members.transpose(0, 2, 1, 3)[:, :steps]
+    shape = np.array([plan.trace.size, horizon, steps, members.shape[3]], np.int64)
     bits = np.zeros(count, np.int64)
     for k, name in enumerate(BITS):
         bits |= getattr(claims, name).astype(np.int64) << k
@@ -155,10 +157,10 @@ def panel_batch(
 
 def refusal_batch(decision: Decision, series: str, where: str, detail: str) -> Batch:
     """One row for a series whose forecast or state was refused; `detail` is the reason that `refuse` was given."""
-    known = decision.refused
-    if known is None:
+    refused = decision.refused
+    if refused is None:
         raise RecordError(f"series {series!r}: not a refusal")
-    task, state, params = known.task, known.state, task_params(known.task, known.params)
+    task, state, params = refused.task, refused.state, task_params(refused.task, refused.params)
     numbers: dict[str, NDArray[Any]] = {
         name: np.zeros((1, 0), kind.removesuffix("[]")) for name, kind in NUMBERS.items() if kind.endswith("[]")
     }
@@ -168,7 +170,7 @@ def refusal_batch(decision: Decision, series: str, where: str, detail: str) -> B
         lengths = layout.lengths
         numbers["state"] = normal([layout.flatten(state, "state")])
         numbers["params"] = normal([params])
-    numbers["actions"] = normal([known.actions]).reshape(1, -1)
+    numbers["actions"] = normal([refused.actions]).reshape(1, -1)
     fallback = np.nan if decision.fallback_action is None else decision.fallback_action
     numbers["action"] = normal([np.nan if decision.action is None else decision.action])
     numbers["fallback"] = normal([[fallback, np.nan]])

@@ -189,46 +189,48 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
         with pa.memory_map(str(path)) as source:
             data = source.read_buffer()
             file = pq.ParquetFile(pa.BufferReader(data))
-            held = file.schema_arrow
+            columns_held = file.schema_arrow
             for field in arrow_schema():
-                if (count := held.names.count(field.name)) != 1:
+                if (count := columns_held.names.count(field.name)) != 1:
                     raise RecordError(f"{path.name}, column {field.name}: {'missing' if not count else 'there twice'}")
-                if (seen := held.field(field.name).type) != field.type:
-                    raise RecordError(f"{path.name}, column {field.name}: saw {seen}, expected {field.type}")
+                if (kind := columns_held.field(field.name).type) != field.type:
+                    raise RecordError(f"{path.name}, column {field.name}: saw {kind}, expected {field.type}")
             _fits(path.name, file.metadata, len(data))
             sha = hashlib.sha256(memoryview(data)).hexdigest()
             table = file.read(columns=None if columns is None else list(columns))
     except (OSError, pa.ArrowException) as error:
         raise RecordError(f"{path.name}: cannot be read as a part ({' '.join(str(error).split())[:200]})") from error
-    return ReadPart(path.name, table, held.metadata or {}, sha)
+    return ReadPart(path.name, table, columns_held.metadata or {}, sha)
 
 
 def checked_part(path: Path, shared: Shared) -> ReadPart:
     """A part of this run, made by its settings on a worker like the one that planned it, each row of which gives its
     digest and its root; `RecordError` names the file, and the row, that is wrong."""
-    found = read_part(path)
-    check_worker(found, shared)
-    for places, batch in found.batches():
-        stored = found.table.column(DIGEST).take(places).to_pylist()
-        for place, seen, expected in zip(places.tolist(), stored, digests_of(batch, shared.hex), strict=True):
-            if seen != expected:
-                raise found.row(place, "its columns do not give its digest")
-    return found
+    part = read_part(path)
+    check_worker(part, shared)
+    for places, batch in part.batches():
+        stored = part.table.column(DIGEST).take(places).to_pylist()
+        for place, digest, expected in zip(places.tolist(), stored, digests_of(batch, shared.hex), strict=True):
+            if digest != expected:
+                raise part.row(place, "its columns do not give its digest")
+    return part
 
 
-def check_worker(found: ReadPart, shared: Shared) -> None:
+def check_worker(part: ReadPart, shared: Shared) -> None:
     """Whether a part was made by this run's settings on a worker like the one that planned it."""
     try:
-        said = loads(found.marks.get(_WORKER_KEY, b"{}"))
+        claims = loads(part.marks.get(_WORKER_KEY, b"{}"))
     except RecordError:
-        said = {}
-    said = said if isinstance(said, dict) else {}
-    for key, wanted in shared.worker.items():
-        if (seen := said.get(key)) != wanted:
-            raise RecordError(f"{found.name}, worker: {key} is {seen!r}, expected {wanted!r} as where the run began")
-    settings = found.marks.get(_SHARED_KEY, b"").decode("ascii", "replace")
+        claims = {}
+    claims = claims if isinstance(claims, dict) else {}
+    for key, expected in shared.worker.items():
+        if (claimed := claims.get(key)) != expected:
+            raise RecordError(
+                f"{part.name}, worker: {key} is {claimed!r}, expected {expected!r} as where the run began"
+            )
+    settings = part.marks.get(_SHARED_KEY, b"").decode("ascii", "replace")
     if settings != shared.hex:
-        raise RecordError(f"{found.name}, settings: digest {settings[:12]!r}, expected {shared.hex[:12]!r}")
+        raise RecordError(f"{part.name}, settings: digest {settings[:12]!r}, expected {shared.hex[:12]!r}")
 
 
 def _regular(path: Path) -> None:
@@ -236,11 +238,11 @@ def _regular(path: Path) -> None:
         raise RecordError(f"{path.name}: cannot be read as a part (not a regular file)")
 
 
-def _fits(name: str, said: Any, size: int) -> None:
+def _fits(name: str, footer: Any, size: int) -> None:
     """Refuse what would be blown up in memory: every row has a digest of its own, which nothing can compress."""
-    if said.num_rows * _DIGEST_BYTES > size:
-        raise RecordError(f"{name}: saw {said.num_rows} rows in {size} bytes, fewer than their digests take")
-    whole = sum(said.row_group(i).total_byte_size for i in range(said.num_row_groups))
+    if footer.num_rows * _DIGEST_BYTES > size:
+        raise RecordError(f"{name}: saw {footer.num_rows} rows in {size} bytes, fewer than their digests take")
+    whole = sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups))
     if whole > max(_FREE_BYTES, _MOST_BLOWN_UP * size):
         raise RecordError(f"{name}: saw {whole} bytes packed into {size}, more than any part's")
     if size > 2 * whole + _FREE_BYTES:  # a hole of a terabyte takes no room on a disk, but an hour to hash
@@ -263,9 +265,9 @@ def seal_folder(folder: Path, run: str, expected: Sequence[str] | None = None, b
     if not names:
         raise RecordError(f"{folder}: no parts")
     parts = []
-    for found in each_part(folder, names, shared):
-        part = found.part
-        if found.marks.get(_ROOT_KEY, b"").decode("ascii", "replace") != part.root:
+    for read in each_part(folder, names, shared):
+        part = read.part
+        if read.marks.get(_ROOT_KEY, b"").decode("ascii", "replace") != part.root:
             raise RecordError(f"{part.name}: its rows are not those that were written there; run it again")
         parts.append(part)
     sealed = Sealed(run, sum(part.rows for part in parts), shared.hex, tuple(parts))
@@ -279,19 +281,19 @@ def each_part(folder: Path, names: Sequence[str], shared: Shared) -> Iterator[Re
     """These parts, checked; a series that comes twice is refused."""
     owner: dict[str, str] = {}
     for name in names:
-        found = checked_part(folder / name, shared)
-        for place, series in enumerate(found.table.column("series").to_pylist()):
+        part = checked_part(folder / name, shared)
+        for place, series in enumerate(part.table.column("series").to_pylist()):
             if series in owner:
-                raise found.row(place, f"the series is in {owner[series]} too")
+                raise part.row(place, f"the series is in {owner[series]} too")
             owner[series] = name
-        yield found
+        yield part
 
 
 def segment_record(sealed: Sealed, by: str = "ucsearch decide", request: Request | None = None) -> dict[str, Any]:
     """The entry that closes a run."""
-    asked = {} if request is None else {"request": request.content()}
+    filing = {} if request is None else {"request": request.content()}
     versions = {name: worker()[name] for name in ("ucsearch", "python", "numpy")}
-    return {"schema": SCHEMA, "kind": "segment", "by": by, "versions": versions, **sealed.content(), **asked}
+    return {"schema": SCHEMA, "kind": "segment", "by": by, "versions": versions, **sealed.content(), **filing}
 
 
 # -------------------------------------------------------------------- one row
@@ -311,15 +313,15 @@ def find_row(folder: Path, series: str = "", digest: str = "") -> Place | None:
     for name in part_names(folder):
         if series and not _may_hold(folder / name, series):
             continue
-        found = read_part(folder / name, ["series", DIGEST]).table
-        digests = found.column(DIGEST).to_pylist()
-        names = found.column("series").to_pylist() if series else [d.hex()[: len(digest)] for d in digests]
+        table = read_part(folder / name, ["series", DIGEST]).table
+        digests = table.column(DIGEST).to_pylist()
+        names = table.column("series").to_pylist() if series else [d.hex()[: len(digest)] for d in digests]
         if (series or digest) not in names:
             continue
-        wanted = names.index(series or digest)
+        at = names.index(series or digest)
         for places, batch in read_part(folder / name).batches():
-            if wanted in places:
-                return Place(name, batch, places.tolist().index(wanted), digests[wanted])
+            if at in places:
+                return Place(name, batch, places.tolist().index(at), digests[at])
     return None
 
 

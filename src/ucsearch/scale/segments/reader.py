@@ -39,28 +39,28 @@ class SegmentReader(AuditReader):
     def _found(self, row: Row, sealed: Sealed, place: Place) -> Row:
         """The row as an entry, its blobs kept for `blobs_of`."""
         shared = Shared.read(folder_of(self.file_of(row), sealed.run) / SHARED)
-        one = next(iter(rebuilt(place.batch, shared, [place.row], tasks=self.__dict__.get("_tasks"))))
-        if one.differs:
+        rebuilt_row = next(iter(rebuilt(place.batch, shared, [place.row], tasks=self.__dict__.get("_tasks"))))
+        if rebuilt_row.differs:
             raise RecordError(
                 f"{place.part}, series {place.batch.texts['series'][place.row]!r}: "
-                f"column {one.differs} is not what its inputs give; verify the log"
+                f"column {rebuilt_row.differs} is not what its inputs give; verify the log"
             )
-        record, blobs = record_of(one, place.batch.texts["series"][place.row])
+        record, blobs = record_of(rebuilt_row, place.batch.texts["series"][place.row])
         name = place.digest.hex()
         self.__dict__.setdefault("_held", {})[name] = blobs
         return Row(row.seq, name, name, row.head, row.written_at, canonical(record))
 
     def newest(self, series: str, plan: str | None = None) -> Row | None:
-        known = super().newest(series, plan)
+        entry = super().newest(series, plan)
         if plan is not None:  # rows of segments belong to none
-            return known
+            return entry
         for row, sealed in segments_of(self, newest_first=True):
-            if known is not None and row.seq < known.seq:
+            if entry is not None and row.seq < entry.seq:
                 break
             place = find_row(folder_of(self.file_of(row), sealed.run), series)
             if place is not None:
                 return self._found(row, sealed, place)
-        return known
+        return entry
 
     def get(self, id: str | int) -> Row:
         try:
@@ -76,8 +76,8 @@ class SegmentReader(AuditReader):
             raise
 
     def blobs_of(self, row: Row) -> dict[str, bytes]:
-        held: dict[str, dict[str, bytes]] = self.__dict__.get("_held", {})
-        return held[row.id] if row.id in held else super().blobs_of(row)
+        blobs: dict[str, dict[str, bytes]] = self.__dict__.get("_held", {})
+        return blobs[row.id] if row.id in blobs else super().blobs_of(row)
 
     def overrides_of(self, row: Row) -> tuple[Row, ...]:
         """The overrides of a decision, of a segment's too, oldest first."""
@@ -129,15 +129,17 @@ def export_records(
 def _records(
     reader: AuditReader, series: Sequence[str], engine: Any, tasks: dict[str, Task] | None
 ) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
-    wanted = set(series)
+    chosen = set(series)
     for row, sealed in segments_of(reader):
         folder = folder_of(reader.file_of(row), sealed.run)
         shared = Shared.read(folder / SHARED)
         for name in part_names(folder):
             for _, batch in read_part(folder / name).batches():
                 names = batch.texts["series"]
-                rows = [i for i, n in enumerate(names) if not wanted or n in wanted]
-                for one in rebuilt(batch, shared, rows, engine=engine, tasks=tasks):
-                    if one.differs:
-                        raise RecordError(f"{name}, series {names[one.place]!r}: column {one.differs} was altered")
-                    yield record_of(one, names[one.place])
+                rows = [i for i, n in enumerate(names) if not chosen or n in chosen]
+                for rebuilt_row in rebuilt(batch, shared, rows, engine=engine, tasks=tasks):
+                    if rebuilt_row.differs:
+                        raise RecordError(
+                            f"{name}, series {names[rebuilt_row.place]!r}: column {rebuilt_row.differs} was altered"
+                        )
+                    yield record_of(rebuilt_row, names[rebuilt_row.place])

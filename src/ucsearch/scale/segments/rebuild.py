@@ -59,38 +59,38 @@ def rebuilt(
             continue
         meta = json.loads(batch.texts["meta"][i])
         meta["law"] = {k: v for k, v in meta.get("law", {}).items() if k != "unit"}
-        alike = {k: v for k, v in meta.items() if k not in ("cutoff", "issued")}
-        groups.setdefault((batch.texts["task"][i], json.dumps(alike, sort_keys=True)), []).append(i)
+        same_in_group = {k: v for k, v in meta.items() if k not in ("cutoff", "issued")}
+        groups.setdefault((batch.texts["task"][i], json.dumps(same_in_group, sort_keys=True)), []).append(i)
     for (text, _), places in groups.items():
         yield from _decided(batch, shared, text, places, engine, tasks)
 
 
 def _task(text: str, tasks: dict[str, Task] | None) -> tuple[Task, dict[str, Any]]:
-    told, known = json.loads(text), tasks or {}
-    task = known.get(told["object"]) or built_in_task(told) or known.get(ANY)
-    if task is None or not task.is_recorded_as(told):
-        raise NotAtHand(f"the task {told.get('object')!r} is not at hand, or is not the one that was recorded")
-    return task, told
+    recorded, given_tasks = json.loads(text), tasks or {}
+    task = given_tasks.get(recorded["object"]) or built_in_task(recorded) or given_tasks.get(ANY)
+    if task is None or not task.is_recorded_as(recorded):
+        raise NotAtHand(f"the task {recorded.get('object')!r} is not at hand, or is not the one that was recorded")
+    return task, recorded
 
 
 def _refused(batch: Batch, shared: Shared, i: int, tasks: dict[str, Task] | None) -> Rebuilt:
-    task, told = _task(batch.texts["task"][i], tasks)
+    task, recorded = _task(batch.texts["task"][i], tasks)
     state, params, detail = None, None, batch.texts["detail"][i]
     if batch.numbers["state"].shape[1]:
-        state = Layout(task.state, tuple(told["state_lengths"])).build(batch.numbers["state"][i].tolist())
+        state = Layout(task.state, tuple(recorded["state_lengths"])).build(batch.numbers["state"][i].tolist())
         if task.params_layout is not None:
             params = task.params_layout.build(batch.numbers["params"][i].tolist())
     actions = batch.numbers["actions"][i]
     decision = refuse(task, state, shared.gate, detail, params=params, actions=actions, now=shared.moment)
-    again = refusal_batch(decision, batch.texts["series"][i], told["object"], detail)
-    return Rebuilt(i, decision, told["object"], _difference(batch, i, again, 0))
+    again = refusal_batch(decision, batch.texts["series"][i], recorded["object"], detail)
+    return Rebuilt(i, decision, recorded["object"], _difference(batch, i, again, 0))
 
 
 def _decided(
     batch: Batch, shared: Shared, text: str, places: list[int], engine: Engine, tasks: dict[str, Task] | None
 ) -> Iterator[Rebuilt]:
     """Rows of one task, whose forecasts differ in their numbers and times alone."""
-    task, told = _task(text, tasks)
+    task, recorded = _task(text, tasks)
     names = [batch.texts["series"][i] for i in places]
     rows = np.array(places)
     try:
@@ -103,28 +103,28 @@ def _decided(
         )  # fmt: skip
     except UCSearchError as error:
         raise RecordError(f"series {names[0]!r}: cannot be decided again ({error})") from error
-    again = panel_batch(panel, names, told["object"], int(batch.numbers["shape"][places[0], 1]), shared.keep)
+    again = panel_batch(panel, names, recorded["object"], int(batch.numbers["shape"][places[0], 1]), shared.keep)
     for k, i in enumerate(places):
-        yield Rebuilt(i, panel[k], told["object"], _difference(batch, i, again, k), batch.texts["source"][i])
+        yield Rebuilt(i, panel[k], recorded["object"], _difference(batch, i, again, k), batch.texts["source"][i])
 
 
 def _trace(batch: Batch, rows: Any) -> Trace:
     """The forecasts of these rows, as far as they were kept."""
     if batch.numbers["shape"].shape[1] != 4:
         raise RecordError(f"series {batch.texts['series'][rows[0]]!r}: a shape of the members that is none")
-    size, _, kept, fields = (int(x) for x in batch.numbers["shape"][rows[0]])
+    size, _, steps, fields = (int(x) for x in batch.numbers["shape"][rows[0]])
     values = batch.numbers["members"][rows]
-    if kept == 0:
+    if steps == 0:
         raise RecordError(
             "the members are kept elsewhere (keep = 'reference'): it cannot be decided again from the log"
         )
-    if min(size, kept, fields) < 1 or values.shape[1] != kept * size * fields:
+    if min(size, steps, fields) < 1 or values.shape[1] != steps * size * fields:
         raise RecordError(f"series {batch.texts['series'][rows[0]]!r}: a shape of the members that is none")
     metas = [json.loads(batch.texts["meta"][i]) for i in rows]
-    members = np.ascontiguousarray(values.reshape(len(rows), kept, size, fields).transpose(0, 2, 1, 3))
+    members = np.ascontiguousarray(values.reshape(len(rows), steps, size, fields).transpose(0, 2, 1, 3))
     weights = batch.numbers["weights"][rows]
     weights = weights if weights.shape[1] else uniform(size)
-    none = np.zeros((len(rows), kept, 0))
+    none = np.zeros((len(rows), steps, 0))
     mean = weighted_mean(members, weights)
     for array in (members, weights, mean, none):
         array.flags.writeable = False
@@ -152,8 +152,8 @@ def _difference(batch: Batch, i: int, again: Batch, k: int) -> str:
         if kind == "text":
             same = batch.texts[name][i] == again.texts[name][k]
         else:
-            ours, theirs = np.atleast_1d(batch.numbers[name][i]), np.atleast_1d(again.numbers[name][k])
-            same = ours.shape == theirs.shape and ours.tobytes() == theirs.tobytes()
+            recorded, derived = np.atleast_1d(batch.numbers[name][i]), np.atleast_1d(again.numbers[name][k])
+            same = recorded.shape == derived.shape and recorded.tobytes() == derived.tobytes()
         if not same:
             return name
     return ""
@@ -162,12 +162,12 @@ def _difference(batch: Batch, i: int, again: Batch, k: int) -> str:
 # -------------------------------------------------------------------- records
 
 
-def record_of(one: Rebuilt, series: str, request: Request | None = None) -> tuple[dict[str, Any], dict[str, bytes]]:
+def record_of(row: Rebuilt, series: str, request: Request | None = None) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The decision's record and its blobs."""
-    change = _recalibration(one.source, series)
+    change = _recalibration(row.source, series)
     part, more = (None, {}) if change is None else change
     record, blobs = decision_record(
-        one.decision, series=series, where=one.where, request=request, recalibration=part
+        row.decision, series=series, where=row.where, request=request, recalibration=part
     )  # fmt: skip
     return record, {**blobs, **more}
 
@@ -183,9 +183,9 @@ def _recalibration(source: str, series: str) -> Recalibrated | None:
     if not source.startswith("{"):
         return None
     try:
-        told: Any = loads(source.encode("utf-8"))
-        blobs = {str(k): base64.b64decode(v, validate=True) for k, v in told["blobs"].items()}
-        part = dict(told["recalibration"])
+        content: Any = loads(source.encode("utf-8"))
+        blobs = {str(k): base64.b64decode(v, validate=True) for k, v in content["blobs"].items()}
+        part = dict(content["recalibration"])
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, RecordError) as error:
         raise RecordError(f"series {series!r}: column source is no recalibration ({error})") from error
     if wrong := [name for name, blob in blobs.items() if blob_id(blob) != name]:

@@ -135,15 +135,15 @@ def batches_of(table: Any) -> list[tuple[NDArray[np.int64], Batch]]:
     lengths = np.stack([np.diff(offsets) for offsets, _ in lists.values()], axis=1)
     _, shape = np.unique(lengths, axis=0, return_inverse=True)
     shape = shape.reshape(-1)
-    found = []
+    batches = []
     for number in range(int(shape.max()) + 1):
         rows = np.flatnonzero(shape == number)
         numbers = {name: values[rows] for name, values in plain.items()}
         for name, (offsets, flat) in lists.items():
             width = int(np.diff(offsets[rows[0] : rows[0] + 2])[0])
             numbers[name] = flat[offsets[rows][:, None] + np.arange(width)]
-        found.append((rows, Batch({name: [column[i] for i in rows] for name, column in texts.items()}, numbers)))
-    return found
+        batches.append((rows, Batch({name: [column[i] for i in rows] for name, column in texts.items()}, numbers)))
+    return batches
 
 
 def _offsets(table: Any, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -32,13 +32,13 @@ _POLICIES = {c.__name__: c for c in vars(policies).values() if isinstance(c, typ
 
 def worker() -> dict[str, str]:
     """What a machine must have in common with the others of a run."""
-    found = {"python": platform.python_version(), "platform": f"{platform.system()}-{platform.machine()}"}
+    versions = {"python": platform.python_version(), "platform": f"{platform.system()}-{platform.machine()}"}
     for name in _VERSIONED:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = ""
-    return found
+            versions[name] = ""
+    return versions
 
 
 @dataclass(frozen=True)
@@ -102,20 +102,20 @@ class Shared:
         try:
             if content["schema"] != SCHEMA or [tuple(c) for c in content["columns"]] != list(COLUMNS.items()):
                 raise RecordError(f"{name}: saw another schema, expected {SCHEMA} with today's columns")
-            own = dict(content["policy"])
-            policy = _POLICIES[own.pop("name")](**{k: _read(v) for k, v in own.items()})
+            fields = dict(content["policy"])
+            policy = _POLICIES[fields.pop("name")](**{k: _read(v) for k, v in fields.items()})
             marks = {k: math.nan if v is None else _read(v) for k, v in content["calibration"].items()}
             proof = content["proof"]
-            made = cls(
+            shared = cls(
                 policy, Gate(**{k: _read(v) for k, v in content["gate"].items()}), Calibration(**marks),
                 str(proof["kind"]), float(decode_number(proof["eps_m"])), int(proof["node_budget"]),
                 str(content["now"]), content["keep"], str(content["job"]), dict(content["worker"]),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, AttributeError, UCSearchError) as error:
             raise RecordError(f"{name}: not the settings of a segment ({error})") from error
-        if made.keep not in KEEPS or made.body != canonical(content):
+        if shared.keep not in KEEPS or shared.body != canonical(content):
             raise RecordError(f"{name}: not the settings of a segment of this version")
-        return made
+        return shared
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -28,9 +28,9 @@ def _of_numpy(kind: type, *names: str) -> bool:
 def yes_or_no(answer: Any) -> bool:
     """True or False, or the numbers 1 and 0; no other answer is one."""
     if isinstance(answer, int | float) or _of_numpy(type(answer), "bool", "bool_", "integer", "floating"):
-        for known in (False, True):
-            if answer == known:
-                return known
+        for truth in (False, True):
+            if answer == truth:
+                return truth
     raise ValueError(f"{type(answer).__name__} is neither True nor False")
 
 
@@ -67,4 +67,4 @@ def timed_rules(task: Any) -> frozenset[str]:
 
 def _placed(function: Any) -> int:
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(one.kind in by_place for one in inspect.signature(function).parameters.values())
+    return sum(parameter.kind in by_place for parameter in inspect.signature(function).parameters.values())

@@ -107,11 +107,11 @@ class _Decision:
         chosen = next((x for x in self.r["rivals"] if x["index"] == self.claim["action_index"]), None)
         if chosen is None or not chosen["path"] or not self.p.members:
             return math.nan
-        kept = [self.p.is_members or self.p.keeps(chosen["path"], member) for member in self.p.members]
+        keeps_rules = [self.p.is_members or self.p.keeps(chosen["path"], member) for member in self.p.members]
         total = 0.0
-        for weight in (w for w, own in zip(self.p.weights, kept, strict=True) if own):
+        for weight in (w for w, keeps in zip(self.p.weights, keeps_rules, strict=True) if keeps):
             total += weight
-        return 1.0 if all(kept) else total
+        return 1.0 if all(keeps_rules) else total
 
     def _certificate(self, rivals: Mapping[int, Record]) -> dict[str, Any]:
         """The claims that follow from these figures of the rivals."""
@@ -119,12 +119,12 @@ class _Decision:
         first: int | None = self.claim["action_index"]
         if self.found is not None:
             # Scores before any oracle suffix was put in.
-            own = self.found.paths
+            best_paths = self.found.paths
             searched = {
                 i: searched[i] if i in rivals and list(n.path) == rivals[i]["path"] else (n.score, self.p.size(n))
-                for i, n in own.items()
+                for i, n in best_paths.items()
             }
-            first = next(iter(own), None)
+            first = next(iter(best_paths), None)
         return certificate(self.r, rivals, searched, first, self.p.eps)
 
     def _search(self) -> None:
@@ -157,12 +157,12 @@ class _Decision:
             expect(f"{where}.action", rival["action"], p.actions[i])
             expect(f"{where}.label", rival["label"], self.r["task"]["labels"][i])
             step_score = edge.q - p.risk * edge.u
-            self.own[i] = own = dict(rival, step_score=step_score)
+            self.own[i] = derived = dict(rival, step_score=step_score)
             near(f"{where}.step_score", rival["step_score"], step_score, abs(edge.q) + p.risk * edge.u, p.eps)
             if rival["retained"]:
                 node = self._replay(rival["path"], i, f"{where}.path")
                 size = p.size(node)
-                own.update(reward=node.reward, uncertainty=node.uncertainty, score=node.score, size=size)
+                derived.update(reward=node.reward, uncertainty=node.uncertainty, score=node.score, size=size)
                 near(f"{where}.reward", rival["reward"], node.reward, size, p.eps)
                 near(f"{where}.uncertainty", rival["uncertainty"], node.uncertainty, p.spread_size(node), p.eps)
                 near(f"{where}.size", rival["size"], size, size, p.eps)
@@ -198,17 +198,17 @@ class _Decision:
                 self.doubts.append("rivals")
             except Fault as error:
                 raise Invalid("rivals", f"nothing of action {i}", f"a failure: {error}") from None
-        found, s = self.found, self.r["settings"]
+        retained, s = self.found, self.r["settings"]
         for k, rival in enumerate(self.r["rivals"]):
-            if found is None:
+            if retained is None:
                 return
-            where, i, mine = f"rivals[{k}].path", rival["index"], found.paths.get(rival["index"])
-            own = [] if mine is None else list(mine.path)
+            where, i, best_path = f"rivals[{k}].path", rival["index"], retained.paths.get(rival["index"])
+            path_derived = [] if best_path is None else list(best_path.path)
             baseline = s["policy"] == "ConstrainedBeam" and i == self.claim["baseline_index"]
-            put_in = baseline or (s.get("protect", False) and i in found.generated)
-            if rival["path"] != own:
-                better = put_in and rival["retained"] and (mine is None or rival["score"] > mine.score)
-                require(where, better, rival["path"], own)
+            put_in = baseline or (s.get("protect", False) and i in retained.generated)
+            if rival["path"] != path_derived:
+                better = put_in and rival["retained"] and (best_path is None or rival["score"] > best_path.score)
+                require(where, better, rival["path"], path_derived)
             if put_in and self.exact:
                 score, upper = num(rival["score"]), num(rival["upper"])
                 best = abs(score - upper) <= self._rounding(upper, 0.0)
@@ -224,31 +224,31 @@ class _Decision:
         other = p.certain()
         sure = Prover(other, self.meter)
         try:
-            known = {e.action: e for e in other.edges(other.root().states, 0)} if p.is_members else self.edges
+            sure_edges = {e.action: e for e in other.edges(other.root().states, 0)} if p.is_members else self.edges
         except Fault:
-            known = {}
+            sure_edges = {}
         for k, rival in enumerate(rivals):
             where, i = f"rivals[{k}]", rival["index"]
             require(f"{where}.upper", rival["upper"] is not None or not self.exact, None, "a number (claim.eps_a is)")
             self._upper(where, rival)
             low, high = rival["reward_only_score"], rival["reward_only_upper"]
             sizes = num(rival.get("reward_only_size")), num(rival.get("certain_size"))  # `_size` checks them
-            own = self._between(f"{where}.reward_only_upper", low, high, self.edges[i], reward_only, sizes[0])
-            self.own[i].update(zip(("reward_only_score", "reward_only_upper"), own, strict=True))
-            self.own[i].update(zip(("certain_score", "certain_upper"), own, strict=True))
+            derived = self._between(f"{where}.reward_only_upper", low, high, self.edges[i], reward_only, sizes[0])
+            self.own[i].update(zip(("reward_only_score", "reward_only_upper"), derived, strict=True))
+            self.own[i].update(zip(("certain_score", "certain_upper"), derived, strict=True))
             low_c, high_c = rival["certain_score"], rival["certain_upper"]
             if not p.is_members:
                 expect(f"{where}.certain_score", low_c, low)
                 expect(f"{where}.certain_upper", high_c, high)
             elif (low_c, high_c) != (None, None):
-                require(f"{where}.certain_upper", i in known, high_c, "not feasible at the mean outcome")
-                own = self._between(f"{where}.certain_upper", low_c, high_c, known[i], sure, sizes[1])
-                self.own[i].update(zip(("certain_score", "certain_upper"), own, strict=True))
+                require(f"{where}.certain_upper", i in sure_edges, high_c, "not feasible at the mean outcome")
+                derived = self._between(f"{where}.certain_upper", low_c, high_c, sure_edges[i], sure, sizes[1])
+                self.own[i].update(zip(("certain_score", "certain_upper"), derived, strict=True))
             else:
                 self.own[i].update(certain_score=None, certain_upper=None)
             self._size(f"{where}.reward_only_size", low, rival["reward_only_size"], self.edges[i], reward_only)
             if p.is_members:
-                self._size(f"{where}.certain_size", low_c, rival["certain_size"], known.get(i), sure)
+                self._size(f"{where}.certain_size", low_c, rival["certain_size"], sure_edges.get(i), sure)
             else:
                 expect(f"{where}.certain_size", rival["certain_size"], rival["reward_only_size"])
 
@@ -257,39 +257,39 @@ class _Decision:
         if score is None or first is None:
             require(where, size is None, size, math.nan)
             return
-        wanted = num(size)
-        room = self._rounding(score, wanted)
+        recorded = num(size)
+        room = self._rounding(score, recorded)
 
         def fits(n: Node) -> bool:
-            own = prover.p.size(n)
-            largest = max(own, wanted)
-            close = own == wanted or (largest < math.inf and abs(own - wanted) <= self.p.eps * largest)
+            path_size = prover.p.size(n)
+            largest = max(path_size, recorded)
+            close = path_size == recorded or (largest < math.inf and abs(path_size - recorded) <= self.p.eps * largest)
             return n.score <= score + room and close
 
         best = self.bests.get(first)
         try:
-            known = best is not None and fits(best)
-            found = known or prover.among(first, math.nextafter(score - room, -math.inf), fits)
-            require(where, found, size, "no path that scores as much has this size")
+            is_best = best is not None and fits(best)
+            is_there = is_best or prover.among(first, math.nextafter(score - room, -math.inf), fits)
+            require(where, is_there, size, "no path that scores as much has this size")
         except (OutOfNodes, Fault):
             self.doubts.append(where)
 
     def _upper(self, where: str, rival: Record) -> None:
         """What bounds a first action from above: a path that reaches it, or a bound; and no path scores more."""
-        i, upper, own = rival["index"], num(rival["upper"]), self.own[rival["index"]]
+        i, upper, derived = rival["index"], num(rival["upper"]), self.own[rival["index"]]
         reached = rival["retained"] and rival["score"] == rival["upper"]
         require(f"{where}.upper_path", not (reached and rival["upper_path"]), rival["upper_path"], [])
         if rival["upper_path"]:
             node = self._replay(rival["upper_path"], i, f"{where}.upper_path")
             value, size = node.score, self.p.size(node)
         elif reached:
-            value, size = own["score"], own["size"]
+            value, size = derived["score"], derived["size"]
         else:
             require(f"{where}.upper", not self.exact, rival["upper"], "a value that no recorded path reaches")
-            first = own["step_score"]
+            first = derived["step_score"]
             value, size = upper, max(abs(upper), abs(first) + abs(upper - first))
         near(f"{where}.upper", rival["upper"], value, size, self.p.eps)
-        own.update(upper=value, upper_size=size)
+        derived.update(upper=value, upper_size=size)
         self._none_above(where, rival, value, size)
         near(f"{where}.upper_size", rival["upper_size"], size, size, self.p.eps)
 
@@ -351,12 +351,12 @@ class _Decision:
 
     def _counters(self) -> None:
         """A beam's exactly; of other searches only that a failed one counted nothing."""
-        counted, found = self.claim["counters"], self.found
-        if found is not None or self.failed:
-            expect("claim.counters.expansions", counted["expansions"], found.expansions if found else 0)
-            expect("claim.counters.action_scores", counted["action_scores"], found.action_scores if found else 0)
-        known = self.r["settings"]["algorithm"] in UNUSED
-        most = 0 if self.failed else self.r["settings"]["simulations"] if known else counted["simulations"]
+        counted, retained = self.claim["counters"], self.found
+        if retained is not None or self.failed:
+            expect("claim.counters.expansions", counted["expansions"], retained.expansions if retained else 0)
+            expect("claim.counters.action_scores", counted["action_scores"], retained.action_scores if retained else 0)
+        is_ours = self.r["settings"]["algorithm"] in UNUSED
+        most = 0 if self.failed else self.r["settings"]["simulations"] if is_ours else counted["simulations"]
         require("claim.counters.simulations", counted["simulations"] <= most, counted["simulations"], f"at most {most}")
 
     def _dead_end(self) -> bool:

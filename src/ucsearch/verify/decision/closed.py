@@ -46,7 +46,7 @@ class Graph:
         return self.layers[h][key].get(action)
 
     def _actions(self, key: Key, h: int) -> dict[int, Moves]:
-        p, state, found = self.p, key[1], {}
+        p, state, actions = self.p, key[1], {}
         last = h + 1 == p.depth
         points = self.law.classes[key[0]]
         for i in p.available:
@@ -63,8 +63,8 @@ class Graph:
                 outcome = y[0] if p.task.outcome is None else p.task.outcome(*y)
                 reward = p.number(p.task.reward, state, a, outcome, *p.when("reward", h), p.params)
                 moves.append((reward, (-1 if last else after, p.move(state, a, outcome, h))))
-            found[i] = moves
-        return found
+            actions[i] = moves
+        return actions
 
 
 class _Values:
@@ -114,8 +114,8 @@ class _Solution(_Values):
             self.values[depth][key] = Value(end, end, abs(end))
         for h in reversed(range(depth)):
             for key, acts in graph.layers[h].items():
-                known = [v for v in (self.action(h, key, moves) for moves in acts.values()) if v]
-                best = max(known, key=lambda v: v.score, default=None)  # the first of equals: the smallest action
+                values = [v for v in (self.action(h, key, moves) for moves in acts.values()) if v]
+                best = max(values, key=lambda v: v.score, default=None)  # the first of equals: the smallest action
                 self.values[h][key] = best
 
     def value(self, h: int, key: Key) -> Value | None:
@@ -162,9 +162,9 @@ def verify_closed(r: Record, p: Problem, blobs: Blobs, machine: Machine | None =
         except OutOfNodes:
             return ["claim"]
         if graph is not None or not within:
-            found = [] if graph is None else [_Looked(graph, k, risk) for k, risk in enumerate(risks)]
+            solutions = [] if graph is None else [_Looked(graph, k, risk) for k, risk in enumerate(risks)]
             with suppress(Invalid, Fault):  # only the plain rules say so
-                return _Claims(r, p, law, graph, found).verify(structured, within, failed=False)
+                return _Claims(r, p, law, graph, solutions).verify(structured, within, failed=False)
         p.meter = meter
     return _by_plain_rules(r, p, law, structured, risks)
 
@@ -198,26 +198,28 @@ class _Claims:
 
     def verify(self, structured: bool, within: bool, failed: bool) -> list[str]:
         r, p, c = self.r, self.p, self.r["claim"]
-        own = self._rivals()
-        expect("rivals", [rival["index"] for rival in r["rivals"]], sorted(own))
+        derived_rivals = self._rivals()
+        expect("rivals", [rival["index"] for rival in r["rivals"]], sorted(derived_rivals))
         for k, rival in enumerate(r["rivals"]):
-            self._figures(f"rivals[{k}]", rival, own[rival["index"]])
-        require("claim.eps_a", (c["eps_a"] is not None) == bool(own), c["eps_a"], "a number iff values are known")
+            self._figures(f"rivals[{k}]", rival, derived_rivals[rival["index"]])
+        require(
+            "claim.eps_a", (c["eps_a"] is not None) == bool(derived_rivals), c["eps_a"], "a number iff values are known"
+        )
         recorded = {rival["index"]: rival for rival in r["rivals"]}
-        claimed, derived = (self._certificate(rivals) for rivals in (recorded, own))
+        claimed, derived = (self._certificate(rivals) for rivals in (recorded, derived_rivals))
         require_coherent(claimed, recorded, p.eps)
-        require_coherent(derived, own, p.eps)
+        require_coherent(derived, derived_rivals, p.eps)
         for name, value in claimed.items():
             if name in c:
                 expect(f"claim.{name}", c[name], value)
         for name, value in derived.items():
             if name in c and isinstance(value, bool | int):
                 expect(f"claim.{name}", c[name], value)
-        doubts = self._fixed(own)
+        doubts = self._fixed(derived_rivals)
         self._counted(within, failed)
-        facts = {"member_feasible": 1.0 if own else math.nan, "structured": structured, "within": within}
+        facts = {"member_feasible": 1.0 if derived_rivals else math.nan, "structured": structured, "within": within}
         expect("claim.member_feasible", c["member_feasible"], facts["member_feasible"])
-        dead_end = structured and within and not failed and not own
+        dead_end = structured and within and not failed and not derived_rivals
         steps = {i: self._step(moves)[0] for i, moves in self.root.items()}
         gate_and_outcome(r, p, failed, dead_end, steps, {**claimed, **facts}, {**derived, **facts})
         return doubts
@@ -242,37 +244,37 @@ class _Claims:
 
     def _rivals(self) -> dict[int, Record]:
         """Every first action that stands for itself and keeps the rules whatever the law brings."""
-        own: dict[int, Record] = {}
-        seen: list[Moves] = []
+        rivals: dict[int, Record] = {}
+        effects: list[Moves] = []
         key = self.graph.start if self.graph else (0, None)
         for i, moves in self.root.items():
-            if moves in seen:
+            if moves in effects:
                 continue
-            seen.append(moves)
-            known = [s.action(0, key, moves) for s in self.solutions]
-            if known[0] is None or known[-1] is None:
+            effects.append(moves)
+            values = [s.action(0, key, moves) for s in self.solutions]
+            if values[0] is None or values[-1] is None:
                 continue
-            (score, mean, gross), without_risk = known[0], known[-1]
+            (score, mean, gross), without_risk = values[0], values[-1]
             spread = max(0.0, (mean - score) / self.p.risk) if self.p.risk > 0.0 else 0.0
             plain = {"reward_only": without_risk, "certain": without_risk}
-            own[i] = {
+            rivals[i] = {
                 "index": i, "retained": True, "score": score, "upper": score, "reward": mean, "uncertainty": spread,
                 "size": gross, "upper_size": gross, "step_score": self._step(moves)[0], "release_margin": None,
                 "upper_path": [], **{f"{n}_{x}": v.score for n, v in plain.items() for x in ("score", "upper")},
                 **{f"{n}_size": v.gross for n, v in plain.items()},
             }  # fmt: skip
-        return own
+        return rivals
 
-    def _figures(self, where: str, rival: Record, own: Record) -> None:
+    def _figures(self, where: str, rival: Record, derived: Record) -> None:
         expect(f"{where}.action", rival["action"], self.p.actions[rival["index"]])
         expect(f"{where}.label", rival["label"], self.r["task"]["labels"][rival["index"]])
         for name in ("retained", "release_margin", "upper_path"):
-            expect(f"{where}.{name}", rival[name], own[name])
+            expect(f"{where}.{name}", rival[name], derived[name])
         expect(f"{where}.upper", rival["upper"], rival["score"])
-        for name, value in own.items():
+        for name, value in derived.items():
             if name not in ("index", "retained", "release_margin", "upper_path"):
                 # What was divided by risk is as sure as what it was made of, divided by risk.
-                loose = own["size"] / (self.p.risk if name == "uncertainty" and self.p.risk > 0.0 else 1.0)
+                loose = derived["size"] / (self.p.risk if name == "uncertainty" and self.p.risk > 0.0 else 1.0)
                 near(f"{where}.{name}", rival[name], value, loose, self.p.eps)
         self._path(f"{where}.path", rival["path"], rival["index"])
 
@@ -285,33 +287,33 @@ class _Claims:
         key, solution = graph.start, self.solutions[0]
         for h, i in enumerate(path):
             moves, best = graph.moves(h, key, i), solution.value(h, key)
-            own = None if moves is None else solution.action(h, key, moves)
-            if moves is None or own is None:
+            value = None if moves is None else solution.action(h, key, moves)
+            if moves is None or value is None:
                 raise Invalid(f"{where}[{h}]", i, "not allowed, or it leads to a dead end")
             if h > 0 and best is not None:
-                tau = tolerance(p.eps, best.gross, own.gross)
-                require(f"{where}[{h}]", best.score - own.score <= tau, i, f"worth {best.score - own.score} less")
+                tau = tolerance(p.eps, best.gross, value.gross)
+                require(f"{where}[{h}]", best.score - value.score <= tau, i, f"worth {best.score - value.score} less")
             mass, at, points = 0.0, 0, self.law.classes[key[0]]
             while at < len(points) - 1 and not mass + points[at][1] >= MIDDLE:
                 mass, at = mass + points[at][1], at + 1
             key = moves[at][1]
 
-    def _fixed(self, own: dict[int, Record]) -> list[str]:
+    def _fixed(self, rivals: dict[int, Record]) -> list[str]:
         """The best fixed plan's expected return, where it is claimed, by following distributions over states; the best
         policy's values bound what a prefix can still earn. Returns what the budget left in doubt."""
         c, p, graph = self.r["claim"], self.p, self.graph
         if c["open_value"] is None:
             expect("claim.flexibility", c["flexibility"], None)
             return []
-        if graph is None or not own or p.risk > 0.0:
+        if graph is None or not rivals or p.risk > 0.0:
             raise Invalid("claim.open_value", c["open_value"], "nothing to compare with")
         best, solution = -math.inf, self.solutions[0]
-        known: dict[tuple[int, Key], dict[int, Moves]] = {}
+        moves_known: dict[tuple[int, Key], dict[int, Moves]] = {}
 
         def acts(h: int, key: Key) -> dict[int, Moves]:
-            if (h, key) not in known:
-                known[h, key] = graph.acts(h, key)
-            return known[h, key]
+            if (h, key) not in moves_known:
+                moves_known[h, key] = graph.acts(h, key)
+            return moves_known[h, key]
 
         stack: list[tuple[float, float, list[dict[Key, float]]]] = [(math.inf, 0.0, [{graph.start: 1.0}])]
         try:
@@ -338,7 +340,7 @@ class _Claims:
                         stack.append((total + p.discounts[h + 1] * rest, total, [*passed, following]))
         except OutOfNodes:
             return ["claim.open_value"]
-        top = max(own.values(), key=lambda rival: rival["score"])
+        top = max(rivals.values(), key=lambda rival: rival["score"])
         near("claim.open_value", c["open_value"], best, top["size"], p.eps)
         near("claim.flexibility", c["flexibility"], top["score"] - best, top["size"], p.eps)
         return []

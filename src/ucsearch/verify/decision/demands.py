@@ -33,8 +33,8 @@ def read_gate(path: Path) -> dict[str, Any]:
     for name, value in gate.items():
         kind = LIMITS.get(name, LIMITS.get(f"{name}?"))
         if kind is None:
-            known = ", ".join(n.rstrip("?") for n in LIMITS)
-            raise Malformed(f"{path}: gate.{name}: unknown; expected some of {known}")
+            names = ", ".join(n.rstrip("?") for n in LIMITS)
+            raise Malformed(f"{path}: gate.{name}: unknown; expected some of {names}")
         if not KINDS[kind](value):
             raise Malformed(f"{path}: gate.{name}: saw {value!r}, expected {kind}")
     return {**DEFAULTS, **gate}
@@ -42,18 +42,18 @@ def read_gate(path: Path) -> dict[str, Any]:
 
 def demand(r: Record, wanted: Mapping[str, Any]) -> None:
     """Every condition that is wanted was asked for, within the wanted limit; nothing was let through beside it."""
-    asked = r["gate"]["settings"]
+    recorded = r["gate"]["settings"]
     for name in dict.fromkeys([*wanted, *LOOSENING]):
-        want, own = wanted.get(name), asked.get(name)
+        want, limit = wanted.get(name), recorded.get(name)
         if name == "allow_ties":
-            strict = own is want or own is False or want is True
+            strict = limit is want or limit is False or want is True
         elif name in LOOSENING:
-            strict = bool(want) or not own
+            strict = bool(want) or not limit
         elif want is None or want is False:
             strict = True
         elif want is True:
-            strict = own is True
+            strict = limit is True
         else:
-            strict = own is not None and (own >= want if name.startswith("min_") else own <= want)
+            strict = limit is not None and (limit >= want if name.startswith("min_") else limit <= want)
         if not strict:
-            raise Invalid(f"gate.settings.{name}", own, f"a weaker gate than the demanded {want}")
+            raise Invalid(f"gate.settings.{name}", limit, f"a weaker gate than the demanded {want}")

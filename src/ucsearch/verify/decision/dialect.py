@@ -118,9 +118,9 @@ def _check(node: ast.FunctionDef) -> set[str]:
         if isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store):
             raise Refused(f"{node.name} changes a part of a value")
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    known = {a.arg for a in [*arguments.posonlyargs, *arguments.args]}
-    _assigned(node.body, known, names, node.name)
-    return {n.id for n in parts if isinstance(n, ast.Name)} - names - known
+    parameters = {a.arg for a in [*arguments.posonlyargs, *arguments.args]}
+    _assigned(node.body, parameters, names, node.name)
+    return {n.id for n in parts if isinstance(n, ast.Name)} - names - parameters
 
 
 def _assigned(body: list[ast.stmt], known: set[str], local: set[str], rule: str) -> set[str] | None:

@@ -49,8 +49,8 @@ def _rewarding(r: Record, rivals: Rivals, lower0: Figures, order0: list[int], ep
     """The first action that is best at risk 0. Of sums that differ by no more than their rounding (a path found here
     may be another one of the same value) the recorded ones say which: those were compared."""
     first = order0[0]
-    said = {x["index"]: num(x["reward_only_score"]) for x in r.get("rivals", ())}
-    recorded = min(order0, key=lambda i: (-said.get(i, lower0[i]), i))
+    scores = {x["index"]: num(x["reward_only_score"]) for x in r.get("rivals", ())}
+    recorded = min(order0, key=lambda i: (-scores.get(i, lower0[i]), i))
     sizes = [abs(lower0[first]), *(num(rivals[i].get("reward_only_size")) for i in (first, recorded))]
     room = eps * max([x for x in sizes if x == x and x < math.inf], default=0.0)
     return recorded if lower0[first] - lower0[recorded] <= room else first
@@ -114,14 +114,18 @@ def certificate(
     `searched` and `first` are scores (with sizes) and choice before any oracle suffix was put in; `eps` is the share of
     the sizes that counts as rounding.
     """
-    c, own = r["claim"], _Rivals(rivals, eps)
+    c, table = r["claim"], _Rivals(rivals, eps)
     eps_m, exact = float(c["eps_m"]), c["eps_a"] is not None
-    lower, upper, retained, tau = own.lower, own.upper, own.retained, own.tau
-    chosen, selected, baseline, first0, route = _put_forward(r, own, eps)
-    found, alone = chosen >= 0, len(rivals) == 1
-    sole, held, others = found and alone, [i for i in retained if i != chosen], [i for i in rivals if i != chosen]
-    best, best_size = lower.get(chosen, math.nan), own.size.get(chosen, math.nan)
-    pairs, strongest = own.ahead(best, best_size, others), _largest(upper, others)
+    lower, upper, retained, tau = table.lower, table.upper, table.retained, table.tau
+    chosen, selected, baseline, first0, route = _put_forward(r, table, eps)
+    is_found, alone = chosen >= 0, len(rivals) == 1
+    sole, retained_rivals, others = (
+        is_found and alone,
+        [i for i in retained if i != chosen],
+        [i for i in rivals if i != chosen],
+    )
+    best, best_size = lower.get(chosen, math.nan), table.size.get(chosen, math.nan)
+    pairs, strongest = table.ahead(best, best_size, others), _largest(upper, others)
     gap = best - strongest
 
     def passes(pairs: list[tuple[float, float]], some: bool) -> bool:
@@ -133,39 +137,40 @@ def certificate(
         if math.isfinite(upper[i]) and (upper[i] == strongest or not _clear([pair], 0.0))
     ]  # fmt: skip
     tied = [i for i, pair in zip(others, pairs, strict=True) if _not_behind([pair]) and not _clear([pair], 0.0)]
-    hidden = [i for i in tied if own.upper_size[i] > CANCELLED * max(abs(best), abs(upper[i]))]
-    passed = passes(pairs, found)
-    risk_gap, risky = own.activity("reward_only", best, best_size, exact) if found else (math.nan, False)
-    _, unsure = own.activity("certain", best, best_size, exact) if found else (math.nan, False)
-    lead = best - _largest(lower, held) if found and held else math.nan
-    eps_a = max([0.0, *(upper[i] - lower[i] for i in held)]) if exact else math.nan
-    oracle_retained = exact and any(map(own.is_maximal, retained))
-    by_paper = found and exact and own.is_maximal(chosen) and (math.inf if sole else lead) > 2.0 * (eps_a + eps_m)
-    before = own.ahead(*searched.get(first, (math.nan, math.nan)), [i for i in rivals if i != first])
+    hidden = [i for i in tied if table.upper_size[i] > CANCELLED * max(abs(best), abs(upper[i]))]
+    passed = passes(pairs, is_found)
+    risk_gap, risky = table.activity("reward_only", best, best_size, exact) if is_found else (math.nan, False)
+    _, unsure = table.activity("certain", best, best_size, exact) if is_found else (math.nan, False)
+    lead = best - _largest(lower, retained_rivals) if is_found and retained_rivals else math.nan
+    eps_a = max([0.0, *(upper[i] - lower[i] for i in retained_rivals)]) if exact else math.nan
+    oracle_retained = exact and any(map(table.is_maximal, retained))
+    by_paper = is_found and exact and table.is_maximal(chosen) and (math.inf if sole else lead) > 2.0 * (eps_a + eps_m)
+    before = table.ahead(*searched.get(first, (math.nan, math.nan)), [i for i in rivals if i != first])
     margin = route.margin - route.tau
     if margin != margin:
-        margin = math.inf if sole else min([x - t for x, t in pairs], default=math.inf) if found else math.nan
+        margin = math.inf if sole else min([x - t for x, t in pairs], default=math.inf) if is_found else math.nan
     return {
-        "tau": max(decisive) if found and decisive else tau(best, best, best_size, best_size) if found else 0.0,
+        "tau": max(decisive) if is_found and decisive else tau(best, best, best_size, best_size) if is_found else 0.0,
         "proved": all(x == x for x in upper.values()), "selected_index": selected,
         "baseline_index": baseline, "release_margin": route.margin, "action_index": chosen, "sole_action": sole,
-        "gap": math.nan if sole else gap, "optimal": found and (sole or _not_behind(pairs)),
-        "unique": found and (sole or _clear(pairs, 0.0)), "robust": found and (sole or _clear(pairs, 2.0 * eps_m)),
+        "gap": math.nan if sole else gap, "optimal": is_found and (sole or _not_behind(pairs)),
+        "unique": is_found and (sole or _clear(pairs, 0.0)),
+        "robust": is_found and (sole or _clear(pairs, 2.0 * eps_m)),
         "certificate_pass": passed, "search_pass": passes(before, first in rivals),
-        "regret_bound": 0.0 if sole else max(0.0, -gap) if found else math.inf,
-        "exact_regret": own.top - upper[chosen] if exact and found else math.nan, "margin": lead, "eps_a": eps_a,
-        "proxy_slack": own.top - best if exact and found else math.nan, "oracle_retained": oracle_retained,
+        "regret_bound": 0.0 if sole else max(0.0, -gap) if is_found else math.inf,
+        "exact_regret": table.top - upper[chosen] if exact and is_found else math.nan, "margin": lead, "eps_a": eps_a,
+        "proxy_slack": table.top - best if exact and is_found else math.nan, "oracle_retained": oracle_retained,
         "paper_pass": oracle_retained and by_paper, "risk_gap": risk_gap, "risk_active": passed and risky,
-        "search_active": found and first0 >= 0 and first0 != chosen, "uncertainty_active": passed and unsure,
-        "cancellation": found and (best_size > CANCELLED * abs(best) or bool(hidden)),
+        "search_active": is_found and first0 >= 0 and first0 != chosen, "uncertainty_active": passed and unsure,
+        "cancellation": is_found and (best_size > CANCELLED * abs(best) or bool(hidden)),
         "margins": route.margins, "lead": margin,
     }  # fmt: skip
 
 
-def _put_forward(r: Record, own: _Rivals, eps: float) -> tuple[int, int, int, int, _Route]:
+def _put_forward(r: Record, table: _Rivals, eps: float) -> tuple[int, int, int, int, _Route]:
     """The action put forward, the one of the best score, the baseline, the best at risk 0, and the route; -1: none."""
-    c, s, rivals, retained = r["claim"], r["settings"], own.rivals, own.retained
-    lower0 = own.figures("reward_only_score")
+    c, s, rivals, retained = r["claim"], r["settings"], table.rivals, table.retained
+    lower0 = table.figures("reward_only_score")
     order0 = sorted((i for i in rivals if lower0[i] == lower0[i]), key=lambda i: (-lower0[i], i))
     selected = retained[0] if retained else -1
     first0 = _rewarding(r, rivals, lower0, order0, eps) if order0 else -1
@@ -174,7 +179,7 @@ def _put_forward(r: Record, own: _Rivals, eps: float) -> tuple[int, int, int, in
         # Any reward-only optimum may serve as the baseline.
         if order0 and lower0.get(c["baseline_index"]) == lower0[first0]:
             baseline = c["baseline_index"]
-        chosen, route = _route(s, rivals, retained, selected, baseline, own.tau)
+        chosen, route = _route(s, rivals, retained, selected, baseline, table.tau)
     elif s["algorithm"] not in ("beam", "exact", "mcts", "closed") and c["action_index"] in retained:
         chosen = c["action_index"]  # another planner's own choice among its paths
     return chosen, selected, baseline, first0, route
@@ -192,13 +197,17 @@ def _route(s: Record, rivals: Rivals, retained: list[int], selected: int, a0: in
     """The planning-value route: what is put forward, and what speaks for it."""
     margins, cost = dict.fromkeys(rivals, math.nan), {}
     for i in retained if a0 in retained else ():
-        own, base = rivals[i], rivals[a0]
+        rival, base = rivals[i], rivals[a0]
         if i != a0:
-            gain = own["score"] - base["score"]
-            cost[i] = max(0.0, base["reward"] - own["reward"])
-            slacks = [gain, s["risk"] * (base["uncertainty"] - own["uncertainty"]), num(s["utility_budget"]) - cost[i]]
+            gain = rival["score"] - base["score"]
+            cost[i] = max(0.0, base["reward"] - rival["reward"])
+            slacks = [
+                gain,
+                s["risk"] * (base["uncertainty"] - rival["uncertainty"]),
+                num(s["utility_budget"]) - cost[i],
+            ]
             if s["mode"] != MEMBERS:
-                slacks.append(gain - (own["step_score"] - base["step_score"]))
+                slacks.append(gain - (rival["step_score"] - base["step_score"]))
             margins[i] = float(min(slacks))
 
     def pair(i: int, j: int) -> float:
@@ -232,12 +241,12 @@ def _age(now: str, issued: list[str]) -> float:
         return math.nan
 
 
-def _site(one: Any, p: Problem, index: int) -> float:
+def _site(condition: Any, p: Problem, index: int) -> float:
     """The figure of a condition that the site added to its task; NaN, which fails, where it is no finite number."""
     if index < 0:
         return math.nan
     try:
-        value = one.figure(p.state, p.actions[index], p.params)
+        value = condition.figure(p.state, p.actions[index], p.params)
         if isinstance(value, str | bytes | bytearray) or type(value).__name__ == "ndarray":
             return math.nan
         return float(value) if math.isfinite(value) else math.nan
@@ -261,13 +270,13 @@ def _rows(r: Record, p: Problem, c: Record, failed: bool, dead_end: bool) -> lis
     spent = counted["expansions"] + counted["oracle_nodes"]
     silent = ("near", "pausable", "allow_ties")  # they ask for nothing by themselves
     asks = any(value is not None and value is not False for name, value in g.items() if name not in silent)
-    said = [row["name"] for row in gate["rows"]]  # failures that only the record tells of
+    recorded_rows = [row["name"] for row in gate["rows"]]  # failures that only the record tells of
     eps_c, under = num(gate["calibration"]["eps_c"]), num(gate["calibration"]["undercoverage"])
     drift, overdue = num(gate["calibration"].get("drift")), num(gate["calibration"].get("overdue"))
     running = not any(row["name"] == PAUSED and row["left"] == 0 for row in gate["rows"])
     table: list[tuple[Any, str, float, str, Any, str]] = [
         (True, "task", failed, "==", 0, "task_error"),
-        (IN_TIME in said, IN_TIME, 0, "==", 1, "time_budget"),
+        (IN_TIME in recorded_rows, IN_TIME, 0, "==", 1, "time_budget"),
         (not asks, "conditions", 0, ">=", 1, "not_proved"),
         (g["max_trace_age_s"], "trace_issued_before_now", age, ">=", 0, "stale_trace"),
         (g["max_trace_age_s"], "trace_age_s", age, "<=", g["max_trace_age_s"], "stale_trace"),
@@ -289,9 +298,9 @@ def _rows(r: Record, p: Problem, c: Record, failed: bool, dead_end: bool) -> lis
          "members_infeasible"),
         (g["node_budget"], "nodes", spent, "<=", g["node_budget"], "node_budget"),
         (g["time_budget_s"], "elapsed_s", num(gate["elapsed_s"]), "<=", g["time_budget_s"], "time_budget"),
-        *((True, SITE + one.name, _site(one, p, c["action_index"]), one.operator, one.limit, "site")
-          for one in getattr(p.task, "conditions", ())),
-        (FINAL_CHECK in said, FINAL_CHECK, 0, "==", 1, "task_error"),
+        *((True, SITE + x.name, _site(x, p, c["action_index"]), x.operator, x.limit, "site")
+          for x in getattr(p.task, "conditions", ())),
+        (FINAL_CHECK in recorded_rows, FINAL_CHECK, 0, "==", 1, "task_error"),
     ]  # fmt: skip
     return [row[1:] for row in table if row[0] is not None and row[0] is not False]
 
@@ -320,15 +329,15 @@ def gate_and_outcome(
     least = num(g.get("min_member_feasible"))
     require("gate.settings.min_member_feasible", not least > 1.0, least, "a share from 0 to 1")
     require("gate.settings.near", g["regret_limit"] is not None or not g["near"], g["near"], "nothing without a limit")
-    rows, own = (_rows(r, p, c, failed, dead_end) for c in (claimed, derived))
+    rows, derived_rows = (_rows(r, p, c, failed, dead_end) for c in (claimed, derived))
     expect("gate.rows", [row["name"] for row in gate["rows"]], [row[0] for row in rows])
     cause = "none"
     for k, (name, left, operator, right, _) in enumerate(rows):
         require(f"gate.rows[{k}]", name != FINAL_CHECK or cause == "none", name, f"none, after {cause}")
-        holds = TESTS[operator](float(own[k][1]), right)
+        holds = TESTS[operator](float(derived_rows[k][1]), right)
         for key, value in (("left", float(left)), ("operator", operator), ("right", right), ("pass", holds)):
             expect(f"gate.rows[{k}].{key}", gate["rows"][k][key], value)
-        cause = own[k][4] if not holds and cause == "none" else cause
+        cause = derived_rows[k][4] if not holds and cause == "none" else cause
     margin = claimed["release_margin"]
     if margin != margin:
         margin = math.inf if claimed["sole_action"] else claimed["gap"]
@@ -359,8 +368,10 @@ def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures | 
         expect(f"outcome.{key}", r["outcome"][key], value)
     if steps is None:
         return
-    ours, other = steps.get(index, math.nan), math.nan if place is None else steps.get(place, math.nan)
-    near("outcome.fallback_cost", r["outcome"]["fallback_cost"], ours - other, abs(ours) + abs(other), p.eps)
+    step_score, other = steps.get(index, math.nan), math.nan if place is None else steps.get(place, math.nan)
+    near(
+        "outcome.fallback_cost", r["outcome"]["fallback_cost"], step_score - other, abs(step_score) + abs(other), p.eps
+    )
 
 
 # -------------------------------------------------------------------- searches that cannot be derived again
@@ -423,12 +434,12 @@ def _rivals(r: Record, p: Problem) -> None:
         last = i
         expect(f"{where}.action", rival["action"], p.actions[i])
         expect(f"{where}.label", rival["label"], r["task"]["labels"][i])
-        kept, path = rival["retained"], rival["path"]
-        require(f"{where}.path", not kept or _is_path(path, i, p), path, f"{p.depth} places that begin with {i}")
+        is_retained, path = rival["retained"], rival["path"]
+        require(f"{where}.path", not is_retained or _is_path(path, i, p), path, f"{p.depth} places that begin with {i}")
         for name in _PATH:
-            require(f"{where}.{name}", (rival[name] is not None) == kept, rival[name], "a number iff retained")
+            require(f"{where}.{name}", (rival[name] is not None) == is_retained, rival[name], "a number iff retained")
 
 
 def _is_path(path: list[int], first: int, p: Problem) -> bool:
-    known: list[Any] = [i for i in path if i < len(p.actions)]
-    return path[:1] == [first] and len(known) == len(path) == p.depth
+    inside: list[Any] = [i for i in path if i < len(p.actions)]
+    return path[:1] == [first] and len(inside) == len(path) == p.depth

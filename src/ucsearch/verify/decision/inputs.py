@@ -48,8 +48,8 @@ def rules_of(r: Record, task: Any) -> tuple[Any, Any, list[Any]]:
     if r["kind"] != "refusal" or actions:  # a refusal may have come before its actions were known
         expect("task.actions", len(actions), len(task.actions))
     there = [a for a in actions if a == a]
-    alike = len({len(a) if isinstance(a, tuple) else 0 for a in there}) < 2
-    require("task.actions", alike and there == sorted(set(there)), t["actions"], "ascending values")
+    is_alike = len({len(a) if isinstance(a, tuple) else 0 for a in there}) < 2
+    require("task.actions", is_alike and there == sorted(set(there)), t["actions"], "ascending values")
     expect("task.labels", t["labels"], [task.label(i, a) for i, a in enumerate(actions)])
     expect("inputs.state_lengths", len(inputs["state_lengths"]), len(task.state._fields))
     expect("inputs.params_lengths", inputs["params_lengths"], shape(task.params or ()))
@@ -60,12 +60,12 @@ def rules_of(r: Record, task: Any) -> tuple[Any, Any, list[Any]]:
 def _identity(t: Record, task: Any) -> None:
     """The rules at hand are those that were recorded."""
     try:
-        own = rules_digest(task)
+        digest = rules_digest(task)
     except MemoryError:
         raise
     except Exception as error:
         raise Invalid("task.rules", t["rules"], f"{error}") from None
-    expect("task.rules", t["rules"], own)
+    expect("task.rules", t["rules"], digest)
 
 
 def _named_tuple(name: str, kind: Any, inputs: Record) -> Any:
@@ -143,11 +143,11 @@ def _settings(r: Record, p: Problem) -> None:
     require("settings.spread", s["spread"] != CVAR or s["mode"] in (MEMBERS, CLOSED), s["spread"], "another spread")
     require("settings.spread", s["spread"] == CVAR or not closed, s["spread"], "cvar, the only one of policies")
     require("settings.tail", 0 < s.get("tail", 0.2) <= 1, s.get("tail"), "in (0, 1]")
-    known = ("closed", 0) if closed and s["policy"] == "Exact" else POLICIES.get(s["policy"])
-    free = known is None and s["algorithm"] not in UNUSED  # another planner: its paths are witnesses, no more
-    expect("settings.algorithm", (s["algorithm"], s["keep"]), (s["algorithm"], 0) if free else known)
-    own = {"CertifiedBeam": OPTIONAL[:1], "ConstrainedBeam": OPTIONAL}.get(s["policy"], ())
-    expect("settings.policy", tuple(name for name in OPTIONAL if name in s), own)
+    algorithm = ("closed", 0) if closed and s["policy"] == "Exact" else POLICIES.get(s["policy"])
+    free = algorithm is None and s["algorithm"] not in UNUSED  # another planner: its paths are witnesses, no more
+    expect("settings.algorithm", (s["algorithm"], s["keep"]), (s["algorithm"], 0) if free else algorithm)
+    optional = {"CertifiedBeam": OPTIONAL[:1], "ConstrainedBeam": OPTIONAL}.get(s["policy"], ())
+    expect("settings.policy", tuple(name for name in OPTIONAL if name in s), optional)
     for name in ("kind", "eps_m"):
         expect(f"settings.{name}", s[name], r["claim"][name])
     for name, low in AT_LEAST.items():

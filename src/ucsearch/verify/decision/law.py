@@ -44,16 +44,16 @@ def _on_lattice(column: list[float], weights: list[float], unit: float, count: i
     block, at, filled = sum(shares), 0, 0  # a member has `count` times its share, a block the whole
     out: list[tuple[Any, float]] = []
     queue = [(column[j], shares[j] * count) for j in sorted(range(len(column)), key=lambda j: column[j])]
-    left = queue[0][1]
+    weight_left = queue[0][1]
     for _ in range(count):
-        first, total, filled = queue[at][0] if left else queue[at + 1][0], 0.0, 0
+        first, total, filled = queue[at][0] if weight_left else queue[at + 1][0], 0.0, 0
         while filled < block:
-            if not left:
+            if not weight_left:
                 at += 1
-                left = queue[at][1]
-            taken = min(left, block - filled)
-            total += taken * (queue[at][0] - first)
-            filled, left = filled + taken, left - taken
+                weight_left = queue[at][1]
+            weight = min(weight_left, block - filled)
+            total += weight * (queue[at][0] - first)
+            filled, weight_left = filled + weight, weight_left - weight
         place = (first + total / block) / unit
         require("inputs.trace.meta.law", abs(place) < 1 << 52, unit, "a unit that tells these outcomes apart")
         low = math.floor(place)
@@ -66,14 +66,14 @@ def _on_lattice(column: list[float], weights: list[float], unit: float, count: i
 
 
 def _bins(column: list[float], weights: list[float], count: int) -> list[int]:
-    shares, passed, found = _shares(weights), 0, [0] * len(column)
+    shares, passed, bins = _shares(weights), 0, [0] * len(column)
     ranked = sorted(range(len(column)), key=lambda j: column[j])
     for _, group in groupby(ranked, key=lambda j: column[j]):
         members = list(group)
         for j in members:
-            found[j] = passed * count // sum(shares)
+            bins[j] = passed * count // sum(shares)
         passed += sum(shares[j] for j in members)
-    return found
+    return bins
 
 
 def _chain(rows: Rows, weights: list[float], count: int) -> list[list[Point]]:
@@ -124,17 +124,19 @@ def _tree(rows: Rows, weights: list[float], node: list[list[int]]) -> tuple[list
     return classes, learns
 
 
-def _draws(said: Any) -> list[tuple[float, float]]:
+def _draws(recorded: Any) -> list[tuple[float, float]]:
     """Values of a field that is drawn every step, ascending, with their probabilities."""
     try:
-        found = [(float.fromhex(x), float.fromhex(p)) for x, p in said]
+        draws = [(float.fromhex(x), float.fromhex(p)) for x, p in recorded]
     except (TypeError, ValueError, OverflowError):
-        raise Malformed(f"inputs.trace.meta.law.draws: saw {said!r}, expected pairs of hexadecimal floats") from None
-    numbers = all(math.isfinite(x) and 0.0 < p <= 1.0 for x, p in found)
-    ascending = all(a[0] < b[0] for a, b in pairwise(found))
-    whole = not found or abs(_sum(p for _, p in found) - 1.0) <= SNAP
-    require("inputs.trace.meta.law.draws", numbers and ascending and whole, said, "values and their shares of 1")
-    return found
+        raise Malformed(
+            f"inputs.trace.meta.law.draws: saw {recorded!r}, expected pairs of hexadecimal floats"
+        ) from None
+    numbers = all(math.isfinite(x) and 0.0 < p <= 1.0 for x, p in draws)
+    ascending = all(a[0] < b[0] for a, b in pairwise(draws))
+    whole = not draws or abs(_sum(p for _, p in draws) - 1.0) <= SNAP
+    require("inputs.trace.meta.law.draws", numbers and ascending and whole, recorded, "values and their shares of 1")
+    return draws
 
 
 class Law:
@@ -143,26 +145,30 @@ class Law:
     def __init__(self, r: Record, rows: Rows, weights: list[float], blobs: Blobs, meter: Meter) -> None:
         t = r["inputs"]["trace"]
         self.kind: str = t["meta"]["coupling"]
-        said = t["meta"].get("law", {})
+        declared = t["meta"].get("law", {})
         try:
-            self.unit = float.fromhex(said.get("unit", "0x0p+0"))
+            self.unit = float.fromhex(declared.get("unit", "0x0p+0"))
         except (ValueError, OverflowError):
-            raise Malformed(f"inputs.trace.meta.law.unit: saw {said['unit']!r}, expected a hexadecimal float") from None
-        self.declared, bins = said.get("points", 0), said.get("bins", 0)
+            raise Malformed(
+                f"inputs.trace.meta.law.unit: saw {declared['unit']!r}, expected a hexadecimal float"
+            ) from None
+        self.declared, bins = declared.get("points", 0), declared.get("bins", 0)
         self.learns, self.classes = 0, list[list[Point]]()
-        draws = _draws(said.get("draws", []))
+        draws = _draws(declared.get("draws", []))
         drawn = len(draws) > 0
-        require("inputs.trace.meta.law", self.kind == "independent" or not drawn, said, "draws of independent steps")
+        require(
+            "inputs.trace.meta.law", self.kind == "independent" or not drawn, declared, "draws of independent steps"
+        )
         expect("inputs.trace.node", "node" in t, self.kind == "tree")
-        self.rows, self.weights, self.origin = rows, weights, said.get("origin", "") or self.kind
+        self.rows, self.weights, self.origin = rows, weights, declared.get("origin", "") or self.kind
         lattice = 0 < self.unit < math.inf and 1 <= self.declared <= MOST_POINTS and self.kind == "independent"
-        fine = lattice if self.unit or self.declared else True
-        require("inputs.trace.meta.law", fine, said, "a lattice of independent steps")
+        is_lattice = lattice if self.unit or self.declared else True
+        require("inputs.trace.meta.law", is_lattice, declared, "a lattice of independent steps")
         require("inputs.trace.meta.law", (bins > 0) == (self.kind == "markov"), bins, "bins of a chain")
         require("inputs.trace.meta.law", bins * A_BIN <= len(rows), bins, f"at most {len(rows) // A_BIN} bins")
         meter.toil(len(rows[0]) * (len(rows) * (1 + bins * bins) + self.declared))
-        require("inputs.trace.meta.law", not (bins or lattice) or len(rows[0][0]) == 1 + drawn, said, "one field")
-        require("inputs.trace.meta.law", len(rows[0][0]) > drawn, said, "a field beside the one that is drawn")
+        require("inputs.trace.meta.law", not (bins or lattice) or len(rows[0][0]) == 1 + drawn, declared, "one field")
+        require("inputs.trace.meta.law", len(rows[0][0]) > drawn, declared, "a field beside the one that is drawn")
         if self.kind == "tree":
             shape, _, flat = read_blob(t["node"]["$blob"], blobs)
             if shape != (1, len(rows), len(rows[0])) or any(x != int(x) for x in flat):
@@ -179,8 +185,8 @@ class Law:
                 points = [(row[h][:fields], w) for row, w in zip(rows, weights, strict=True)]
                 if lattice:
                     points = _on_lattice([row[h][0] for row in rows], weights, self.unit, self.declared)
-                own = _merged(points, h + 1)
-                self.classes.append([((*y, x), w * p, c) for y, w, c in own for x, p in draws] if drawn else own)
+                merged = _merged(points, h + 1)
+                self.classes.append([((*y, x), w * p, c) for y, w, c in merged for x, p in draws] if drawn else merged)
 
     def digest(self) -> str:
         sha = hashlib.sha256(f"ucsearch.trace.law.v1\0{self.kind}\0".encode())
@@ -192,27 +198,27 @@ class Law:
 
     def verify(self, claim: Record) -> None:
         """The law that the claim names is this one, and its reader was told how the members hang together."""
-        said, some = claim["law"], bool(self.classes)
-        expect("claim.law.kind", said["kind"], self.kind)
-        expect("claim.law.unit", said["unit"], (self.unit or None) if some else None)
+        recorded, some = claim["law"], bool(self.classes)
+        expect("claim.law.kind", recorded["kind"], self.kind)
+        expect("claim.law.unit", recorded["unit"], (self.unit or None) if some else None)
         most = max([len(points) for points in self.classes], default=0)
-        expect("claim.law.points", said["points"], (self.declared or most) if some else 0)
-        expect("claim.law.hash", said["hash"], self.digest() if some else "")
-        told = some and self.kind == "independent" and self.origin != "comonotone"
-        steps = [n for n in (2, 3, 7) if n <= len(self.rows[0])] if told else []
-        expect("claim.law.variance_ratio", sorted(said["variance_ratio"]), [str(n) for n in steps])
+        expect("claim.law.points", recorded["points"], (self.declared or most) if some else 0)
+        expect("claim.law.hash", recorded["hash"], self.digest() if some else "")
+        has_ratio = some and self.kind == "independent" and self.origin != "comonotone"
+        steps = [n for n in (2, 3, 7) if n <= len(self.rows[0])] if has_ratio else []
+        expect("claim.law.variance_ratio", sorted(recorded["variance_ratio"]), [str(n) for n in steps])
         for n in steps:
-            near(f"claim.law.variance_ratio.{n}", said["variance_ratio"][str(n)], self._ratio(n), 1e3, 1e-12)
+            near(f"claim.law.variance_ratio.{n}", recorded["variance_ratio"][str(n)], self._ratio(n), 1e3, 1e-12)
 
     def _ratio(self, steps: int) -> float:
         """The largest over fields; unknown where nothing varies."""
-        found = []
+        ratios = []
         for f in range(len(self.rows[0][0])):
             columns = [[row[h][f] for row in self.rows] for h in range(steps)]
             single = _sum(self._variance(column) for column in columns)
             paths = [_sum(column[j] for column in columns) for j in range(len(self.rows))]
-            found += [self._variance(paths) / single] if single > 0.0 else []
-        return max(found, default=math.nan)
+            ratios += [self._variance(paths) / single] if single > 0.0 else []
+        return max(ratios, default=math.nan)
 
     def _variance(self, values: list[float]) -> float:
         first = values[0]

@@ -118,12 +118,12 @@ def _text(form: Form, timed: frozenset[str], has: dict[str, bool]) -> str:
 
 def _rules(p: Problem, form: Form, digest: Any, jit: Jit, inline: Jit) -> recursion.Rules:
     """The task's rules with everything that they call, compiled when they are first called."""
-    made: dict[Any, Any] = {}
+    compiled: dict[Any, Any] = {}
 
     def ready(function: Any) -> Any:
-        if function in made:
-            return made[function]
-        made[function] = None  # a function that calls itself is left to Python
+        if function in compiled:
+            return compiled[function]
+        compiled[function] = None  # a function that calls itself is left to Python
         space: dict[str, Any] = dict(function.__globals__) if hasattr(function, "__globals__") else {}
         captured = {}
         for name, value in dialect.read(function, digest):
@@ -139,9 +139,9 @@ def _rules(p: Problem, form: Form, digest: Any, jit: Jit, inline: Jit) -> recurs
                     raise dialect.Refused(f"{name} calls itself")
         cells = [captured.get(name) for name in function.__code__.co_freevars]
         closure = tuple(map(types.CellType, cells)) or None
-        own = types.FunctionType(function.__code__, {**space, **captured}, function.__name__, None, closure)
-        made[function] = jit(own)
-        return made[function]
+        bound = types.FunctionType(function.__code__, {**space, **captured}, function.__name__, None, closure)
+        compiled[function] = jit(bound)
+        return compiled[function]
 
     has = {role: getattr(p.task, role) is not None for role in ROLES}
     text = _text(form, timed_rules(p.task), has)
@@ -193,17 +193,17 @@ class Engine:
         self.seeds = np.array([secrets.randbits(64), secrets.randbits(64) | 1, 29, 33], np.uint64)
 
     def jit(self, function: Function) -> Function:
-        made: Function = self.numba.njit(nogil=True, error_model="python")(function)
-        return made
+        compiled: Function = self.numba.njit(nogil=True, error_model="python")(function)
+        return compiled
 
     def jit_inline(self, function: Function) -> Function:
         """A few lines that belong to their caller: passing arrays on would count references."""
-        made: Function = self.numba.njit(nogil=True, error_model="python", inline="always")(function)
-        return made
+        compiled: Function = self.numba.njit(nogil=True, error_model="python", inline="always")(function)
+        return compiled
 
     def jit_rule(self, function: Function) -> Function:
-        made: Function = self.numba.njit(nogil=True, error_model="python", boundscheck=True)(function)
-        return made
+        compiled: Function = self.numba.njit(nogil=True, error_model="python", boundscheck=True)(function)
+        return compiled
 
     def walk(self, p: Problem, form: Form) -> Compiled:
         """The task's own; raises `dialect.Refused`."""
@@ -231,19 +231,19 @@ class Engine:
             function.compile(signature)
         except Exception as error:
             raise dialect.Refused(str(error)) from None
-        (made,) = function.overloads.values()
-        if path is not None and not made.lifted and not made.library.has_dynamic_globals:
+        (compiled,) = function.overloads.values()
+        if path is not None and not compiled.lifted and not compiled.library.has_dynamic_globals:
             with suppress(Exception):  # a full disk; or what cannot be kept
-                _write(path, self.numba.core.serialize.dumps(made._reduce()))
+                _write(path, self.numba.core.serialize.dumps(compiled._reduce()))
 
     def _read(self, path: Path, function: Any, target: Any) -> bool:
         from numba.core.compiler import CompileResult
 
         try:
             target.refresh()
-            made = CompileResult._rebuild(target, *pickle.loads(path.read_bytes()))
-            target.insert_user_function(made.entry_point, made.fndesc, [made.library])
-            function.add_overload(made)
+            compiled = CompileResult._rebuild(target, *pickle.loads(path.read_bytes()))
+            target.insert_user_function(compiled.entry_point, compiled.fndesc, [compiled.library])
+            function.add_overload(compiled)
         except Exception:  # nothing there, or damaged: it is compiled, and written over
             return False
         return True
@@ -253,17 +253,17 @@ class Engine:
 def engine() -> Engine | None:
     """None where numba is not installed, or is told not to compile."""
     try:
-        found = Engine()
+        numba_engine = Engine()
     except ImportError:
         return None
-    return None if found.numba.config.DISABLE_JIT else found
+    return None if numba_engine.numba.config.DISABLE_JIT else numba_engine
 
 
 def _folder() -> Path | None:
-    given, base = os.environ.get("UCSEARCH_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    cache_folder, base = os.environ.get("UCSEARCH_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     try:
         home = Path(base) if base else Path.home() / ".cache"
-        folder = (Path(given).expanduser() if given else home / "ucsearch") / "verify"
+        folder = (Path(cache_folder).expanduser() if cache_folder else home / "ucsearch") / "verify"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder if _is_ours(folder.resolve(strict=True)) else None
     except (OSError, RuntimeError):  # no home, or none that can be written: in memory then
@@ -272,11 +272,11 @@ def _folder() -> Path | None:
 
 def _is_ours(folder: Path) -> bool:
     """Whether nobody but this user (and root) can put or replace anything in it, by whatever parent."""
-    own = os.getuid() if hasattr(os, "getuid") else 0
+    user = os.getuid() if hasattr(os, "getuid") else 0
     here = folder.stat()
     ways = [(x.st_uid, x.st_mode) for x in map(Path.stat, folder.parents)]
-    safe = all(uid in (0, own) and (not mode & _OTHERS or mode & stat.S_ISVTX) for uid, mode in ways)
-    return here.st_uid == own and not here.st_mode & _OTHERS and safe
+    safe = all(uid in (0, user) and (not mode & _OTHERS or mode & stat.S_ISVTX) for uid, mode in ways)
+    return here.st_uid == user and not here.st_mode & _OTHERS and safe
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -457,16 +457,16 @@ class Graph:
                 new[: layer.valued] = layer.values[risk][: layer.valued]
                 layer.values[risk] = new
             if h == p.depth:
-                fine = self._call(
+                is_finite = self._call(
                     self.compiled.walk.ends, layer.valued, layer.known, layer.rows, self.row, layer.values[risk]
                 )
             else:
-                fine = self._call(
+                is_finite = self._call(
                     self.engine.arithmetic.layer, layer.valued, layer.known, layer.first, layer.start, layer.reward,
                     layer.to, layer.kinds, self.starts, self.weights, float(p.settings["discount"]), level, p.tail,
                     self.layers[h + 1].values[risk], layer.values[risk], self.work, self.order,
                 )  # fmt: skip
-            if not fine:
+            if not is_finite:
                 raise Doubt
 
     def _counted(self) -> None:
@@ -477,12 +477,12 @@ class Graph:
         marked[self.at] = True
         for h, layer in enumerate(self.layers[:-1]):
             following = np.zeros(self.layers[h + 1].known, np.bool_)
-            found = self._call(
+            counts = self._call(
                 self.engine.arithmetic.count, marked, layer.known, layer.first, layer.start, layer.to, layer.kinds,
                 self.starts, following,
             )  # fmt: skip
             self.states, self.pairs, self.transitions = (
-                int(x + y) for x, y in zip((self.states, self.pairs, self.transitions), found, strict=True)
+                int(x + y) for x, y in zip((self.states, self.pairs, self.transitions), counts, strict=True)
             )
             marked = following
         self.states += int(marked.sum())
@@ -577,14 +577,14 @@ class Machine:
         if not p.available:
             return None
         self._tasks[name] = p.task
-        left = self._left.setdefault(name, self.worth) - r["claim"]["transitions"]
-        self._left[name] = left
-        if left > 0 or (own := engine()) is None:
+        until_worth = self._left.setdefault(name, self.worth) - r["claim"]["transitions"]
+        self._left[name] = until_worth
+        if until_worth > 0 or (numba_engine := engine()) is None:
             return None
         form = _form(p)
         if (name, form) not in self._walks:
             try:
-                self._walks[name, form] = own.walk(p, form)
+                self._walks[name, form] = numba_engine.walk(p, form)
             except dialect.Refused:
                 self._walks[name, form] = None
         compiled = self._walks[name, form]
@@ -595,7 +595,7 @@ class Machine:
         graph, self._graph = self._graph, None
         try:
             if graph is None or not graph.fits(compiled, p):
-                graph = Graph(own, compiled, p, law)
+                graph = Graph(numba_engine, compiled, p, law)
             elif key != self._law:
                 graph.set(p, law)
             too_many = False

@@ -135,10 +135,10 @@ def mean_and_spread(
 def tail_mean(parts: list[tuple[float, float]], share: float) -> float:
     """Mean of the worst share of (value, weight)."""
     ranked = sorted(parts)
-    base, left, total = ranked[0][0], share, 0.0
+    base, share_left, total = ranked[0][0], share, 0.0
     for n, (x, w) in enumerate(ranked):
-        taken = left if n + 1 == len(ranked) else min(w, left)
-        total, left = total + taken * (x - base), left - taken
+        weight = share_left if n + 1 == len(ranked) else min(w, share_left)
+        total, share_left = total + weight * (x - base), share_left - weight
     return base + total / share
 
 
@@ -264,13 +264,13 @@ class Problem:
 
     def edges(self, states: tuple[Any, ...], h: int) -> tuple[Edge, ...]:
         """Every feasible action at a node, ascending."""
-        known = self._edges.get((h, states))
-        if known is None:
-            known = tuple(self._edge(states, i, h) for i in self.available if self.allowed(states, i, h))
+        edges = self._edges.get((h, states))
+        if edges is None:
+            edges = tuple(self._edge(states, i, h) for i in self.available if self.allowed(states, i, h))
             if len(self._edges) >= CACHED:
                 self._edges.clear()
-            self._edges[h, states] = known
-        return known
+            self._edges[h, states] = edges
+        return edges
 
     def _edge(self, states: tuple[Any, ...], i: int, h: int) -> Edge:
         a, ys = self.actions[i], [y[h] for y in self.members]
@@ -375,21 +375,21 @@ class Problem:
     ) -> tuple[tuple[float, ...], float] | None:
         out, most = [], 0.0
         for state, total, member in zip(states, returns, self.members, strict=True):
-            own = 0.0
+            path_return = 0.0
             for h in range(self.depth, self.reach):
                 a = self.number(policy, state, h, self.params, *(() if theta is None else (theta,)))
                 if not self.may(state, a, h):
                     return None
                 earned = self.discounts[h] * self._reward(state, a, member[h], h)
-                total, own = total + earned, own + abs(earned)
+                total, path_return = total + earned, path_return + abs(earned)
                 state = self.move(state, a, member[h], h)
             if not self.may_end((state,)):
                 return None
             if self.task.terminal is not None:
                 end = self.discounts[self.reach] * self.end(state)
-                total, own = total + end, own + abs(end)
+                total, path_return = total + end, path_return + abs(end)
             out.append(total)
-            most = max(most, own)
+            most = max(most, path_return)
         return tuple(out), most
 
     # ---------------------------------------------------------------- the task's bound

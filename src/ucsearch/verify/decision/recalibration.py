@@ -17,13 +17,13 @@ COUNTS = ("n_w", "zeros", "n_p", "n_rw", "n_rp")
 def verify_recalibration(r: Record, blobs: Blobs) -> None:
     """The members of the trace are those that the recorded correction makes of the raw ones."""
     part, trace = r.get("recalibration"), r["inputs"]["trace"]
-    told = [note for note in trace["meta"]["notes"] if note.startswith(NOTE)]
-    require("recalibration", (part is not None) == bool(told), part is not None, bool(told))
+    notes = [note for note in trace["meta"]["notes"] if note.startswith(NOTE)]
+    require("recalibration", (part is not None) == bool(notes), part is not None, bool(notes))
     if part is None:
         return
     where = "recalibration."
     note = f"{NOTE}, {part['method']}, season {part['season']}, {part['cycles']} cycles"
-    expect(where + "method", told, [note])
+    expect(where + "method", notes, [note])
     require(where + "season", part["season"] > 1 and part["cycles"] >= 1, part["season"], "more than 1")
     raw_shape, _, raw = read_blob(part["members"]["$blob"], blobs)
     weight_shape, _, weights = read_blob(part["weights"]["$blob"], blobs)
@@ -42,19 +42,19 @@ def verify_recalibration(r: Record, blobs: Blobs) -> None:
     mean = [mean_and_spread([row[h] for row in rows], weights, VARIANCE)[0] for h in range(steps)]
     floor = num(part["floor"])
     if part["method"] == "paths":
-        made = _paths(part, mean, floor, blobs)
+        paths = _paths(part, mean, floor, blobs)
     else:
         b, c = _factors(part, steps)
-        made = [
+        paths = [
             (*(max((mean[h] + b[h]) + c[h] * (row[h] - mean[h]), floor) + 0.0 for h in range(steps)), weights[j])
             for j, row in enumerate(rows)
         ]
-    expect("inputs.trace.members", list(shape), [1, len(made), steps, 1])
-    expect("inputs.trace.weights", len(planned_weights), len(made))
-    own = [(*members[j * steps : (j + 1) * steps], planned_weights[j]) for j in range(len(made))]
-    for j, (seen, derived) in enumerate(zip(own, sorted(made), strict=True)):
-        same = seen[:-1] == derived[:-1] and is_close(seen[-1], derived[-1])
-        require(f"inputs.trace.members[{j}]", same, list(seen), list(derived))
+    expect("inputs.trace.members", list(shape), [1, len(paths), steps, 1])
+    expect("inputs.trace.weights", len(planned_weights), len(paths))
+    planned = [(*members[j * steps : (j + 1) * steps], planned_weights[j]) for j in range(len(paths))]
+    for j, (recorded, derived) in enumerate(zip(planned, sorted(paths), strict=True)):
+        same = recorded[:-1] == derived[:-1] and is_close(recorded[-1], derived[-1])
+        require(f"inputs.trace.members[{j}]", same, list(recorded), list(derived))
 
 
 def _paths(part: Record, mean: list[float], floor: float, blobs: Blobs) -> list[tuple[float, ...]]:

@@ -210,9 +210,9 @@ class Prover:
         if not p.is_members:
             values = values_to_go(p, meter)
             return self._sum(lambda n: values[len(n.path)][n.states[0]])
-        own = [values_to_go(p.certain(j), meter) for j in range(len(p.members))]
+        by_member = [values_to_go(p.certain(j), meter) for j in range(len(p.members))]
         return self._sum(
-            lambda n: sum(w * known[len(n.path)][s] for w, known, s in zip(p.weights, own, n.states, strict=True))
+            lambda n: sum(w * to_go[len(n.path)][s] for w, to_go, s in zip(p.weights, by_member, n.states, strict=True))
         )
 
     def _sum(self, ahead: Limit) -> Limit:
