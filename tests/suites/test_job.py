@@ -118,13 +118,16 @@ def test_a_look_must_say_what_it_opens(tmp_path: Path, opened: dict[str, Any]) -
     assert not (tmp_path / "l").exists()
 
 
-def test_a_selection_cannot_be_revised(tmp_path: Path) -> None:
+def test_a_selection_cannot_be_revised_once_the_test_was_opened_under_it(tmp_path: Path) -> None:
     job = Job(tmp_path / "s", IDENTITY)
     job.select({"candidate": "a"})
-    job.select({"candidate": "a"})
-    with pytest.raises(RecordError, match="another selection"):
-        job.select({"candidate": "b"})
-    assert json.loads(job.selection_path.read_bytes()) == {"candidate": "a"}
+    job.select({"candidate": "b"})  # nobody has looked yet
+    job.open_test(pool().opened())
+    job.select({"candidate": "b"})
+    for later in (job, Job(tmp_path / "s", IDENTITY)):
+        with pytest.raises(RecordError, match="another selection, which stays"):
+            later.select({"candidate": "a"})
+    assert json.loads(job.selection_path.read_bytes()) == {"candidate": "b"}
 
 
 def test_shards_are_computed_once_and_dropped_when_the_settings_change(tmp_path: Path) -> None:

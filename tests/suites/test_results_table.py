@@ -101,4 +101,4 @@ def test_committed_evidence_was_made_with_the_suite_and_card_of_today(folder: Pa
 
     suite = load_suite(folder.name)
     assert (folder / "suite.toml").read_text("utf-8") == suite.text
-    assert (folder / "card.md").read_text("utf-8") == card_text(suite.card)
+    assert (folder / "card.md").read_text("utf-8") == card_text(suite)

@@ -119,7 +119,7 @@ def test_a_forged_value_record_is_found(found: tuple[Run, list[str]], member: st
 
 
 def test_practitioners_and_gate_come_together() -> None:
-    with pytest.raises(InputError, match="come together"):
+    with pytest.raises(InputError, match="value_gate and practitioners together"):
         parse_suite(load_suite("m4-balanced200-mini").text + MORE.partition("[walkforward.pract")[0])
     with pytest.raises(InputError, match="less than or equal"):
         parse_suite(load_suite("m4-balanced200-mini").text + MORE.replace("0.01", "0.02"))

@@ -37,7 +37,7 @@ def test_every_suite_is_valid_and_has_a_card(name: str) -> None:
     suite = load_suite(name)
     assert suite.name == name
     assert suite.kind in KINDS
-    text = card_text(suite.card)
+    text = card_text(suite)
     for part in ("Purpose", "Data and licence", "Splits", "Metrics", "Known limits", "What may be claimed"):
         # A card is frozen with its look: these were, before they said what may be claimed (the verdict does), or under
         # that heading how series are cut (the stresses' own section does).

@@ -27,6 +27,10 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="An evidence
 LedgerOption = Annotated[
     Path | None, typer.Option("--ledger", help="The ledger of looks; default: looks.jsonl beside the evidence folder.")
 ]
+FamilyOption = Annotated[
+    list[str] | None,
+    typer.Option("--family", metavar="NAME=PATH", help="Take a family's series from other files of the same form."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 
 
@@ -35,10 +39,7 @@ def run_suites(
     name: Annotated[list[str], typer.Argument(metavar="NAME...", help="Suites (`evidence list`), or TOML files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Evidence goes to OUT/<suite>.")] = Path("evidence"),
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; default: all cores.")] = None,
-    family: Annotated[
-        list[str] | None,
-        typer.Option("--family", metavar="NAME=PATH", help="Take a family's series from other files of the same form."),
-    ] = None,
+    family: FamilyOption = None,
     underpowered: Annotated[
         bool, typer.Option("--underpowered", help="Open the test split although the value gate is unlikely to pass.")
     ] = False,
@@ -96,6 +97,9 @@ def run_suites(
             typer.echo(f"  value gate {verdict['value']['class']}: {verdict['value']['reasons'][0]}")
         if len(verdict["reasons"]) > 5:
             typer.echo(f"  and {len(verdict['reasons']) - 5} more")
+        looks = found.statement["predicate"]["looks"]
+        if looks > 1:
+            typer.echo(f"  this was look {looks} at the test of {suite.name}: it shows nothing; fresh series would")
         typer.echo(f"  {write_reports(found.folder)[0]}")
 
 
@@ -143,6 +147,7 @@ def verify(
         float | None,
         typer.Option("--rerun", metavar="SHARE", help="Also run this share of the series again, drawn by the rows."),
     ] = None,
+    family: FamilyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Derive every figure of evidence again and compare.
@@ -157,7 +162,8 @@ def verify(
     """
     reports = _reports(folder, decisions=decisions, task=_task(task), ledger=ledger, kept=kept)
     if rerun is not None:
-        reports = [_run_again(report, rerun) for report in reports]
+        families = dict(_pair(one) for one in family or [])
+        reports = [_run_again(report, rerun, families) for report in reports]
     if as_json:
         import json
 
@@ -235,7 +241,7 @@ def _reports(folder: Path, *, decisions: int, task: Any, ledger: Path | None, ke
     return [verify_evidence(one, **options) for one in found]
 
 
-def _run_again(report: Report, share: float) -> Report:
+def _run_again(report: Report, share: float, families: dict[str, Path]) -> Report:
     """The report with what a drawn share shows when it is run again; what is not valid is not run."""
     from dataclasses import replace
 
@@ -247,7 +253,7 @@ def _run_again(report: Report, share: float) -> Report:
         return report
     try:
         with told_or_shown() as progress:
-            problems, notes = rerun(report.evidence, share, progress=progress)
+            problems, notes = rerun(report.evidence, share, progress=progress, families=families)
     except UCSearchError as error:
         return replace(report, code=MALFORMED, malformed=f"cannot be run again: {error}")
     return replace(report, code=FALSE if problems else 0, problems=tuple(problems), notes=(*report.notes, *notes))

@@ -26,7 +26,6 @@ from ucsearch.lab.suites.evidence.ledger import (
     read_ledger,
     same_choice,
 )
-from ucsearch.lab.suites.gates.power import LEAST_POWER
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
 
@@ -110,29 +109,19 @@ class Job:
         return self.folder / "selection.json"
 
     def select(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Write the selection down; as it reads from the file. One that exists with other content stays."""
+        """Write the selection down; as it reads from the file. One that the test was opened under stays."""
         body = canonical(record)
-        if self.selection_path.exists():
-            if self.selection_path.read_bytes() != body:
+        before = self.selection_path.read_bytes() if self.selection_path.exists() else None
+        if before != body:
+            looks = read_ledger(self.ledger) if before is not None else []
+            if before is not None and any(x["selection_sha256"] == hashlib.sha256(before).hexdigest() for x in looks):
                 raise RecordError(
-                    f"{self.selection_path.name} holds another selection; a choice cannot be revised after it was "
-                    "made. Use a fresh folder."
+                    f"{self.selection_path}: the test was opened under another selection, which stays. To choose "
+                    f"again, remove {self.folder}: {LEDGER} keeps the look, and the next one counts as a second"
                 )
-        else:
             _write(self.selection_path, body)
         held: dict[str, Any] = loads(body)
         return held
-
-    def check_power(self, power: float, families: Mapping[str, float]) -> None:
-        """Say, before the test split is opened, how likely a gate passes; refuse a look likely to be wasted."""
-        shares = ", ".join(f"{family} {share:.2f}" for family, share in sorted(families.items()))
-        if self._say is not None:
-            self._say(f"power of the value gate at the declared size: {power:.2f} ({shares})")
-        if not power >= LEAST_POWER and not self.underpowered:
-            raise InputError(
-                "power", f"{power:.2f}", f"at least {LEAST_POWER:g} that all bounds of the value gate pass",
-                hint="Declare more series, or ask for the look with --underpowered; the verdict will say so.",
-            )  # fmt: skip
 
     def say(self, text: str) -> None:
         """To whoever runs the suite."""

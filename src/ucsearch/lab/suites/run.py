@@ -21,7 +21,7 @@ from ucsearch.lab.suites.evidence.manifest import json_lines, write_evidence
 from ucsearch.lab.suites.evidence.rows import EvidenceError
 from ucsearch.lab.suites.evidence.samples import chained
 from ucsearch.lab.suites.gates.derive import conclude
-from ucsearch.lab.suites.gates.power import may_open, power_record, power_words
+from ucsearch.lab.suites.gates.power import LEAST_POWER, is_wasted, may_open, power_record, power_words
 from ucsearch.lab.suites.job import Job, RunOptions
 from ucsearch.lab.suites.kinds import kind_of
 from ucsearch.lab.suites.kinds.kind import Kind, Rows
@@ -67,17 +67,17 @@ class Findings(NamedTuple):
         return {split: {name: sorted(ids) for name, ids in families.items()} for split, families in found.items()}
 
 
-def card_text(name: str) -> str:
-    """The benchmark card of that name; a suite of your own may name a file of yours that ends in .md."""
-    if name.endswith(".md"):
-        path = Path(name)
+def card_text(suite: Suite) -> str:
+    """A suite's benchmark card: one of the package's by name, or a file of your own beside the suite's."""
+    if suite.card.endswith(".md"):
+        path = suite.folder / suite.card
         if not path.is_file():
-            raise InputError("card", name, "a file that exists")
+            raise InputError("card", suite.card, f"a file {path} that says what the suite tests and what not")
         return path.read_text("utf-8")
-    path = Path(__file__).parent / "cards" / f"{name}.md"
+    path = Path(__file__).parent / "cards" / f"{suite.card}.md"
     if path.is_file():
         return path.read_text("utf-8")
-    raise InputError("card", repr(name), "the name of a benchmark card, or a path that ends in .md")
+    raise InputError("card", repr(suite.card), "the name of a file beside the suite's that ends in .md")
 
 
 def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOptions]) -> Run:
@@ -88,7 +88,7 @@ def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOp
     begun = perf_counter(), process_time()
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
     job = _job(suite, out, options)
-    folder, card, identity = job.folder, card_text(suite.card), job.identity
+    folder, card, identity = job.folder, card_text(suite), job.identity
     found = follow_protocol(suite, job)
     extra = found.kind.extra() | ({"replaced_families": sorted(job.families)} if job.families else {})
     facts = {
@@ -136,13 +136,13 @@ def rehearse(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOp
     if kind.protocol() is None:
         raise InputError("suite", suite.name, "a suite that holds something out: this one has no test to open")
     rows, selection = _until_the_look(kind)
-    return selection, may_open(rows, selection)
+    return selection, may_open(rows, selection) and (job.underpowered or not is_wasted(selection))
 
 
 def _job(suite: Suite, out: str | Path, options: RunOptions) -> Job:
     options["families"] = replaced = _replaced(suite, options.get("families") or {})
     identity = {
-        "card_sha256": _sha256(card_text(suite.card).encode()),
+        "card_sha256": _sha256(card_text(suite).encode()),
         "settings": suite.as_json(),
         "suite_sha256": _sha256(suite.text.encode()),
         "versions": _versions(),
@@ -159,6 +159,12 @@ def follow_protocol(suite: Suite, job: Job) -> Findings:
         rows = kind.describe()
         return Findings(kind, rows, None, kind.tables(rows), kind.checks(rows))
     rows, selection = _until_the_look(kind)
+    if is_wasted(selection) and not job.underpowered:
+        raise InputError(
+            "power", f"{selection['value']['power']:.2f}",
+            f"at least {LEAST_POWER:g} that all bounds of the value gate pass",
+            hint="Declare more series, or ask for the look with --underpowered; the verdict will say so.",
+        )  # fmt: skip
     if not may_open(rows, selection):
         return Findings(kind, rows, selection, [], [])
     job.open_test(kind.opened())
@@ -192,8 +198,6 @@ def _selection(kind: Kind, protocol: Protocol, rows: Rows) -> dict[str, Any]:
     question = None if kind.describes else kind.question()
     if question is not None:
         record["value"] = question.record(rows, protocol, candidates)
-        if "underpowered" in record["value"]:
-            kind.job.check_power(record["value"]["power"], record["value"]["power_by_family"])
     if getattr(kind.s, "power", False):
         record["power"] = power_record(rows, protocol, record)
     return record

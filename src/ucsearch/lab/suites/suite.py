@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.kinds import KINDS, settings_of
+from ucsearch.lab.suites.kinds.settings import SettingsTable, refusal
 
 __all__ = ["Suite", "load_suite", "parse_suite", "suite_names"]
 
@@ -27,15 +29,22 @@ _FOLDER = _HOME / "suites"
 MINI = "-mini"
 
 
-class _Head(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+class _Head(SettingsTable):
+    model_config = ConfigDict(strict=True)
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="also the name of its evidence folder")
+    name: str = Field(description="its name, which its evidence folder has too")
     kind: str = Field(description="which protocol runs it")
     title: str = Field(min_length=1, description="one line for people")
     endpoint: str = Field(min_length=1, description="what a claim about it would be called")
-    card: str = Field(min_length=1, description="name of its benchmark card")
-    seed: int = Field(ge=0, lt=2**53, description="of everything random in it")
+    card: str = Field(min_length=1, description="its benchmark card, a file that ends in .md and lies beside it")
+    seed: int = Field(ge=0, lt=2**53, description="the seed of everything random in it")
+
+    @field_validator("name")
+    @classmethod
+    def _plain(cls, name: str) -> str:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
+            raise ValueError("small letters, digits and hyphens, such as bakery-2")
+        return name
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,7 @@ class Suite:
     seed: int  # of everything that is drawn
     settings: Any  # the table of its kind
     text: str  # the file as it was read
+    folder: Path = Path()  # that it was read from; a card of one's own lies there
 
     @property
     def sha256(self) -> str:
@@ -73,11 +83,12 @@ def load_suite(name: str | Path) -> Suite:
     if path.suffix == ".toml":
         if not path.is_file():
             raise InputError("suite", str(name), "a file that exists")
-        return parse_suite(path.read_text("utf-8"), str(name))
+        return parse_suite(path.read_text("utf-8"), str(name), path.parent)
     if str(name) not in suite_names():
         near = difflib.get_close_matches(str(name), suite_names(), n=1)
         hint = f"Did you mean {near[0]}?" if near else "A suite of your own is given as a path that ends in .toml."
-        raise InputError("suite", repr(str(name)), f"one of {', '.join(suite_names())}", hint=hint)
+        known = f"one of {', '.join(suite_names(mini=False))}, or with {MINI} its small version"
+        raise InputError("suite", repr(str(name)), known, hint=hint)
     full = str(name).removesuffix(MINI)
     text = (_FOLDER / f"{full}.toml").read_text("utf-8")
     return parse_suite(text if full == name else _small(full, text), f"{name}.toml")
@@ -112,8 +123,8 @@ def _lay_over(own: dict[str, Any], other: Mapping[str, Any]) -> None:
             _lay_over(own[name], value)
 
 
-def parse_suite(text: str, where: str = "suite") -> Suite:
-    """Check the text of a suite."""
+def parse_suite(text: str, where: str = "suite", folder: Path = Path()) -> Suite:
+    """Check the text of a suite. `where` is what messages call it, `folder` where a card of its own lies."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -124,10 +135,10 @@ def parse_suite(text: str, where: str = "suite") -> Suite:
     common = {k: v for k, v in content.items() if k != kind}
     try:
         head = _Head.model_validate(common)
+    except ValidationError as error:
+        raise refusal(error, _Head, where) from error
+    try:
         settings = settings_of(kind).model_validate(content.get(kind, {}))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(x) for x in first["loc"])
-        seen = "nothing" if first["type"] == "missing" else repr(first.get("input"))[:80]
-        raise InputError(f"{where}: {key}", seen, first["msg"]) from error
-    return Suite(**head.model_dump(), settings=settings, text=text)
+        raise refusal(error, settings_of(kind), where, (kind,)) from error
+    return Suite(**head.model_dump(), settings=settings, text=text, folder=folder)

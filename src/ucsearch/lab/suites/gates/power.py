@@ -24,7 +24,7 @@ from ucsearch.lab.suites.protocol.rates import family_deltas
 from ucsearch.replay.statistics import LEAST, LEVEL, bootstrap_key, draws
 from ucsearch.student import student_quantile
 
-__all__ = ["LEAST_POWER", "RUNS", "Power", "may_open", "power", "power_record", "power_words", "too_little"]
+__all__ = ["LEAST_POWER", "RUNS", "Power", "is_wasted", "may_open", "power", "power_record", "power_words"]
 
 RUNS = 2000
 LEAST_POWER = 0.5
@@ -95,33 +95,42 @@ def power_record(rows: Sequence[Row], protocol: Protocol, selection: Mapping[str
     return {"all": found.all, "families": found.families}
 
 
-def too_little(selection: Mapping[str, Any]) -> str:
-    """Why the test stays closed: which gate is too unlikely to pass, in words; "" where none is."""
+def _is_sized(selection: Mapping[str, Any]) -> bool:
+    """Whether the gates whose power keeps the test closed are likely enough to pass."""
     value, paper = selection.get("value") or {}, selection.get("power")
     if value.get("gate") == GATE and not value["power"] >= PRIMARY_POWER:
-        return f"power of the primary question {value['power']:.2f}, at least {PRIMARY_POWER:g} is needed"
-    if paper is not None and not paper["all"] >= LEAST_POWER:
-        return f"power of the paper's gate {paper['all']:.2f}, at least {LEAST_POWER:g} is needed"
-    return ""
+        return False
+    return paper is None or bool(paper["all"] >= LEAST_POWER)
+
+
+def is_wasted(selection: Mapping[str, Any]) -> bool:
+    """Whether the value gate is so unlikely to pass that the look has to be asked for."""
+    return bool((selection.get("value") or {}).get("underpowered"))
 
 
 def power_words(selection: Mapping[str, Any]) -> list[str]:
     """What is said of the power before the test is opened."""
-    value, paper, said = selection.get("value") or {}, selection.get("power"), []
+    value, paper, said = selection.get("value") or {}, selection.get("power"), list[str]()
+    if "power_by_family" in value:
+        said.append(_words("the value gate", value["power"], value["power_by_family"]))
     if value.get("gate") == GATE:
-        said.append(f"power of the primary question at the declared size: {value['power']:.2f}{_needed(PRIMARY_POWER)}")
+        said.append(_words("the primary question", value["power"], {}, PRIMARY_POWER))
     if paper is not None:
-        shares = ", ".join(f"{family} {share:.2f}" for family, share in sorted(paper["families"].items()))
-        said.append(
-            f"power of the paper's gate at the declared size: {paper['all']:.2f} ({shares}){_needed(LEAST_POWER)}"
-        )
+        said.append(_words("the paper's gate", paper["all"], paper["families"], LEAST_POWER))
     return said
 
 
-def _needed(least: float) -> str:
-    return f", at least {least:g} is needed"
+def _words(gate: str, share: float, families: Mapping[str, float], least: float | None = None) -> str:
+    """`least`: what the power must reach, or the test stays closed."""
+    text = f"power of {gate} at the declared size: {share:.2f}"
+    if families:
+        text += f" ({', '.join(f'{family} {each:.2f}' for family, each in sorted(families.items()))})"
+    if least is None:
+        return text
+    closed = "" if share >= least else ": the test stays closed; declare more series"
+    return f"{text}, at least {least:g} is needed{closed}"
 
 
 def may_open(rows: Sequence[Row], selection: Mapping[str, Any]) -> bool:
     """Whether the test is opened: something was selected, the audit did not stop the route, and the gates are sized."""
-    return selection["candidate"] is not None and not is_stopped(audit_rows(rows)) and not too_little(selection)
+    return selection["candidate"] is not None and not is_stopped(audit_rows(rows)) and _is_sized(selection)

@@ -103,7 +103,8 @@ def load_family(name: str, data_dir: Path | None) -> Family:
         # The series of a family whose forecasts a trained network made: trained-<network>-<family>.
         inner = load_family(part.partition("-")[2], data_dir)
         return Family(name, inner.dataset, inner.series, inner.files)
-    raise InputError("family", repr(name), "m4-…, m5-…, ett-…, ltsf-…, gefcom-price or sample-…")
+    raise InputError("family", repr(name), "m4-…, m5-…, ett-…, ltsf-…, gefcom-price or sample-…",
+                     hint=f"Series of your own come from a file: --family {name}=PATH")  # fmt: skip
 
 
 LOADS = "-loads"
@@ -197,7 +198,7 @@ class Pool:
             self.families[name] = choose(active, skip + count, self.least, self.purpose, SALT)[skip:]
         except DataError as error:
             idle, design = len(series) - len(active), sum(is_design(one.id) for one in active)
-            why = f"of {len(series)} given, {design} are set aside for design by the hash of their id"
+            why = f"ask for fewer or give more: of {len(series)}, {design} are set aside for design by their id's hash"
             if busy is not None:
                 why += f", {idle} are too short or have a mean below {busy:g} before the first window"
             raise DataError(f"{name}: {error} ({why})") from None

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ucsearch.errors import InputError
 from ucsearch.lab.comparators import key_from
@@ -28,6 +28,7 @@ from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.rules import cost_tables, question_problems, tune_rules
 from ucsearch.lab.suites.kinds.series import SALT, Stretch, by_hash, is_design
+from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import World
 from ucsearch.lab.suites.protocol.comparison import Protocol
@@ -50,15 +51,13 @@ RULES = ("planning on the mean", "planning on a quantile", "newsvendor staffing"
          "calendar staffing")  # fmt: skip
 
 
-class StaffingSettings(BaseModel):
+class StaffingSettings(SettingsTable):
     """Series, the task, and how everybody forecasts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     families: dict[str, int] = Field(description="by data family how many series, first by a hash of their id")
     logs: tuple[str, ...] = Field((), description="families whose values are logarithms of the load")
     opened: tuple[str, ...] = Field((), description="ids that looks or scripts have opened; they are left out")
-    task: dict[str, Any]
+    task: TaskTable
     recalibrate: tuple[Members, ...] = Field(("off", "rolling"), min_length=1, description="validation chooses one")
     latest: int = Field(1000, ge=100, description="values of a series that are used, the latest")
     hours: int = Field(96, ge=1, description="of validation, and of test")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from ucsearch.errors import InputError
 from ucsearch.lab.comparators import key_from
@@ -26,6 +26,7 @@ from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.rules import cost_tables, question_problems, tune_rules
 from ucsearch.lab.suites.kinds.series import SALT, Stretch, by_hash, is_design
+from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS, World
 from ucsearch.lab.suites.protocol.comparison import Protocol
@@ -49,10 +50,8 @@ RULES = (
 )  # fmt: skip
 
 
-class TruckSettings(BaseModel):
+class TruckSettings(SettingsTable):
     """Stores, items, what they cost, and how much room their trucks have."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     families: dict[str, tuple[str, ...]] = Field(description="by region its stores, as data families")
     unit: Literal["store", "truck"] = Field("store", description="the cluster: what shares demand or a limit")
@@ -60,7 +59,7 @@ class TruckSettings(BaseModel):
     fresh: tuple[str, ...] = Field((), description="stores that nothing else reads: all their items may be taken")
     skip: int = Field(0, ge=0, description="items of the other stores that come first by hash: looks took those")
     opened: tuple[str, ...] = Field((), description="further ids that looks or scripts have opened; they are left out")
-    task: dict[str, Any]
+    task: TaskTable
     items: Items
     shortages: tuple[float, ...] = Field((9.0,), min_length=1, description="times holding, by a hash of the item's id")
     trucks: int = Field(2, ge=1, description="of each store")
@@ -81,7 +80,7 @@ class TruckSettings(BaseModel):
     def _known(self) -> TruckSettings:
         stores = [store for names in self.families.values() for store in names]
         if not stores or len(set(stores)) != len(stores):
-            raise ValueError("families: every store once, at least one")
+            raise ValueError("every store once in families, and at least one")
         return self
 
     @property

@@ -6,6 +6,7 @@ on the whole validation part) are left out and named. Kinds that cannot run a sh
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,24 +29,27 @@ __all__ = ["rerun"]
 
 def rerun(
     evidence: Evidence, share: float, *, data_dir: Path | None = None, threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | None = None, families: Mapping[str, str | Path] | None = None,
 ) -> tuple[list[Problem], list[str]]:  # fmt: skip
-    """What differs, and what was done."""
+    """What differs, and what was done. `families`: where the files are that the run took series from."""
     if not 0.0 < share <= 1.0:
         raise InputError("--rerun", share, "a share above 0 and at most 1")
     suite = parse_suite((evidence.folder / "suite.toml").read_text("utf-8"), "suite.toml")
     problems = list(
         differences(evidence.predicate["settings"], loads(canonical(suite.as_json())), "predicate.settings")
     )
+    missing = sorted({*evidence.predicate["extra"].get("replaced_families", ())} - {*(families or {})})
+    if missing:
+        raise InputError("--rerun", f"no file for {missing[0]}", f"--family {missing[0]}=PATH, the file it was run on")
     wanted = draw_series(evidence.rows, share)
     every = sorted({(row["family"], row["series"]) for row in evidence.rows})
     with TemporaryDirectory() as folder:
         # A look that repeats a selection shows nothing new, and this one is nobody's evidence: its ledger goes.
         options: RunOptions = {"data_dir": data_dir, "threads": threads, "progress": progress,
-                               "ledger": Path(folder) / LEDGER}  # fmt: skip
+                               "ledger": Path(folder) / LEDGER, "families": families or {}}  # fmt: skip
         found = _share(evidence, suite, wanted, Path(folder), options)
         if found is None:
-            found, wanted = _whole(suite, folder, options), every
+            found, wanted = _whole(evidence, suite, folder, options), every
     problems.extend(differences(evidence.predicate["data"], found.data, "predicate.data"))
     problems.extend(_compared(evidence.rows, found, set(wanted)))
     notes = [f"{len(wanted)} of {len(every)} series were run again from the data"]
@@ -76,7 +80,9 @@ def _share(
     return None if ran is None else _Found(ran[1], data_of(ran[0]), ran[0].left_out())
 
 
-def _whole(suite: Suite, folder: str, options: RunOptions) -> _Found:
+def _whole(evidence: Evidence, suite: Suite, folder: str, options: RunOptions) -> _Found:
+    if suite.card.endswith(".md"):
+        suite = dataclasses.replace(suite, card="card.md", folder=evidence.folder)  # rows do not depend on it
     run = evaluate(suite, folder, **options)
     body = read_part(run.folder, "rows.jsonl")
     return _Found([loads(line) for line in body.splitlines()], run.statement["predicate"]["data"])

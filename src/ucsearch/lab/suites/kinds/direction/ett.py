@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.lab.comparators import RiskGreedy, key_from, match_exposure
@@ -49,6 +49,7 @@ from ucsearch.lab.suites.kinds.direction.sources import (
 )
 from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, mean, table
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.recheck.differences import Problem
@@ -64,10 +65,8 @@ BESIDE = ("risk-greedy-matched", "uc-k2", "uc-k1", "random", "rand-shoot-even", 
 MATCHED = "risk-greedy-matched"
 
 
-class DirectionSettings(BaseModel):
+class DirectionSettings(SettingsTable):
     """Series, splits, the forecaster's grid and the searches."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     files: tuple[str, ...] = Field((), description="ETT files; none: generated series")
     generated: int = Field(0, ge=0, description="how many series are generated when no files are named")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.lab.suites.evidence.drawn import Drawn
@@ -27,6 +27,7 @@ from ucsearch.lab.suites.kinds.direction.certificates import WHERE, certificate,
 from ucsearch.lab.suites.kinds.direction.networks import last_move, load_networks, majority, ridge
 from ucsearch.lab.suites.kinds.direction.tables import mean, table
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
@@ -42,10 +43,8 @@ _TINY = 1e-6
 _ROUNDING = 1e-9  # of a sum of probabilities
 
 
-class LobSettings(BaseModel):
+class LobSettings(SettingsTable):
     """Books, how they are cut, classifiers and the trade."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     books: tuple[str, ...] = Field(min_length=1, description="lobster-AAPL, fi2010-7, made-0")
     samples: int = Field(1000, ge=200, description="of a generated book")

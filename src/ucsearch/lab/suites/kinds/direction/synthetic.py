@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.evidence.tables import cell_check
@@ -31,6 +31,7 @@ from ucsearch.lab.suites.kinds.direction.actions import (
 )
 from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, mean, table
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.recheck.differences import Problem
@@ -49,10 +50,8 @@ BESIDE = ("risk-greedy", "rand-shoot-even", "cem-even")
 STREAMS = {"validation": 1, "test": 2}
 
 
-class SyntheticSettings(BaseModel):
+class SyntheticSettings(SettingsTable):
     """The generator, the searches and the risks to choose from."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     seeds: int = Field(5, ge=1, description="series of the test split")
     validation_seeds: int = Field(5, ge=1, description="series of the validation split")

@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.kinds.kind import Kind, Rows
 from ucsearch.lab.suites.kinds.known_optimum.chain import Chain, Cost
+from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Exact, Proof, Run
@@ -36,10 +37,8 @@ CLOSED, SAMPLED, WORST = "uc-closed", "uc-members", "uc-members, worst seed"
 ORDER = ("optimum", CLOSED, SAMPLED, WORST, "s-S", "base-stock", "myopic", "ppo")
 
 
-class System(BaseModel):
+class System(SettingsTable):
     """One family of systems: its members differ in lead time."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     demand: Literal["poisson", "geometric"] = "poisson"
     unmet: Literal["lost", "backordered"] = "lost"
@@ -52,10 +51,8 @@ class System(BaseModel):
         return f"{self.unmet}-{self.demand}-p{self.penalty:g}-K{self.fixed:g}"
 
 
-class KnownOptimumSettings(BaseModel):
+class KnownOptimumSettings(SettingsTable):
     """The systems, and how far the planner looks."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     systems: tuple[System, ...] = Field(min_length=1)
     periods: int = Field(12, ge=1, description="horizon past the lead time")

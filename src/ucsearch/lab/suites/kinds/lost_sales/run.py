@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.records import ResolvedFile
@@ -26,6 +26,7 @@ from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.lost_sales.chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
 from ucsearch.lab.suites.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
+from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
@@ -46,19 +47,15 @@ Other = Literal["base-stock", "capped base-stock", "myopic-1", "myopic-2", "cons
 DATASET = "zipkin-2008"
 
 
-class SavedPolicy(BaseModel):
+class SavedPolicy(SettingsTable):
     """A policy trained elsewhere: a file of order tables, accepted only if its hash is this one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str = Field(min_length=1, description="below the evaluation package, or below the data folder")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="of the file")
 
 
-class LostSalesSettings(BaseModel):
+class LostSalesSettings(SettingsTable):
     """The instances and how the planner looks ahead."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     instances: tuple[str, ...] = Field(min_length=1, description="names such as zipkin-poisson-p4-L2")
     level_offsets: tuple[int, ...] = Field(

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.policies import CertifiedBeam, ParetoBeam, UCBeam
 
 __all__ = ["BeamSettings", "MechanismSettings", "SourceSettings"]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SourceSettings(_Table):
+class SourceSettings(SettingsTable):
     """One task on some families."""
 
     families: tuple[str, ...] = Field(min_length=1)
-    task: dict[str, Any]
+    task: TaskTable
     multiples: tuple[float, ...] | None = Field(None, description="order grid, in units of the forecast's spread")
     arrivals: int = Field(1, ge=1)
     floor: float | None = Field(None, description="no forecast goes below")
@@ -30,14 +27,14 @@ class SourceSettings(_Table):
     latest: int | None = Field(None, ge=1, description="use only so many of the latest values of a series")
 
 
-class BeamSettings(_Table):
+class BeamSettings(SettingsTable):
     """A bounded search. `order` is what candidates and paths are ranked by."""
 
     policy: Literal["beam", "pareto", "certified"]
     order: Literal["score", "bound"] = "score"
 
 
-class MechanismSettings(_Table):
+class MechanismSettings(SettingsTable):
     """A mechanism suite. All beams have the same width, cap, depth and risk, so that one bound on expansions holds."""
 
     sources: dict[str, SourceSettings] = Field(min_length=1)
@@ -56,14 +53,14 @@ class MechanismSettings(_Table):
     @model_validator(mode="after")
     def _consistent(self) -> MechanismSettings:
         if "uc" not in self.beams or "exact" in self.beams:
-            raise ValueError("beams must hold 'uc', which the certificate is about, and not 'exact'")
+            raise ValueError("beams with 'uc', which the certificate is about, and without 'exact'")
         if self.width < self.top_k:
-            raise ValueError("width must be at least top_k, one place for every first action of a certified beam")
+            raise ValueError("a width of at least top_k, one place for every first action of a certified beam")
         families = [family for source in self.sources.values() for family in source.families]
         if len(set(families)) != len(families):
-            raise ValueError("a family belongs to one source")
+            raise ValueError("every family in one source")
         if not all(0.0 < level < 1.0 for level in self.levels):
-            raise ValueError("levels must lie between 0 and 1")
+            raise ValueError("levels between 0 and 1")
         return self
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.plan import PanelPlan
@@ -22,6 +22,7 @@ from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Rows
 from ucsearch.lab.suites.kinds.scaling.plain import Graph, Problem, enumerate_plans, programme, unfold
+from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.expected_rows import Plan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Exact, Policy, UCBeam
@@ -36,10 +37,8 @@ EXACT = ("enumeration", "dp", "exact", "bnb")
 BEAMS = ("beam", "uc")
 
 
-class ScalingSettings(BaseModel):
+class ScalingSettings(SettingsTable):
     """Cells (capacity, actions, depth) and what is run in them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cells: tuple[tuple[int, int, int], ...] = Field(min_length=1, description="(capacity, actions, depth)")
     instances: int = Field(5, ge=1, description="drawn forecasts per cell")

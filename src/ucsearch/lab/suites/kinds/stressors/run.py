@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from ucsearch.forecast.streams import series_stream
 from ucsearch.lab.comparators import key_from
@@ -27,6 +27,7 @@ from ucsearch.lab.suites.evidence.tables import cell_check
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.series import Pool
+from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
 from ucsearch.lab.suites.kinds.stressors.world import (
     CLEAN,
     KINDS,
@@ -51,15 +52,11 @@ from ucsearch.replay.walk import Choice, Seen, Walk, walk
 __all__ = ["Stressors", "StressorsSettings"]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Source(_Table):
+class Source(SettingsTable):
     """A task on some families, with the policy that a suite before this one had chosen for it."""
 
     families: tuple[str, ...] = Field(min_length=1)
-    task: dict[str, Any]
+    task: TaskTable
     items: Items | None = None
     multiples: tuple[float, ...] | None = None
     arrivals: int = Field(1, ge=1)
@@ -73,7 +70,7 @@ class Source(_Table):
     busy: float | None = Field(None, gt=0.0)
 
 
-class StressorsSettings(_Table):
+class StressorsSettings(SettingsTable):
     """Tasks, stresses and when they begin."""
 
     sources: dict[str, Source] = Field(min_length=1)
@@ -88,7 +85,7 @@ class StressorsSettings(_Table):
     @model_validator(mode="after")
     def _sound(self) -> StressorsSettings:
         if not self.onset < self.decisions:
-            raise ValueError("onset comes before the last decision")
+            raise ValueError("an onset before the last decision")
         for stress in self.each():
             if stress is not None:
                 stress.check()

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ucsearch.lab.suites.evidence.rows import Row
+from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
 from ucsearch.lab.suites.protocol.expected_rows import SAMPLERS, Expected, Plan
 from ucsearch.lab.suites.recheck.differences import Problem
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, ProofKind, Run, UCBeam
@@ -22,11 +23,7 @@ _LATER: dict[str, Any] = {
 }  # fmt: skip
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Splits(_Table):
+class Splits(SettingsTable):
     """How series are chosen and cut."""
 
     per_family: int | None = Field(default=None, ge=1, description="series of each family, first by id hash; none: all")
@@ -44,7 +41,7 @@ class Splits(_Table):
     latest: int | None = Field(default=None, ge=1, description="use only so many of the latest values of a series")
 
 
-class Candidates(_Table):
+class Candidates(SettingsTable):
     """What validation chooses from."""
 
     policies: tuple[Literal["exact", "beam", "pareto", "certified", "constrained"], ...] = ("exact",)
@@ -66,7 +63,7 @@ class Candidates(_Table):
     def _known(self) -> Candidates:
         strange = set(self.only) - {c["id"] for c in self._all()}
         if strange:
-            raise ValueError(f"only: {sorted(strange)[0]} is none of {', '.join(c['id'] for c in self._all())}")
+            raise ValueError(f"only: some of {', '.join(c['id'] for c in self._all())}, not {sorted(strange)[0]}")
         return self
 
     def each(self) -> Iterator[dict[str, Any]]:
@@ -107,7 +104,7 @@ class Candidates(_Table):
         return {"beam": UCBeam, "pareto": ParetoBeam}[candidate["policy"]](**common)
 
 
-class Option(_Table):
+class Option(SettingsTable):
     """One way to set CEM or MPPI; validation takes the better one, so that a comparator is at its best."""
 
     iterations: int = Field(default=3, ge=1)
@@ -118,7 +115,7 @@ class Option(_Table):
         return f"i{self.iterations}{'w' if self.warm else 'c'}"
 
 
-class Comparators(_Table):
+class Comparators(SettingsTable):
     """Whom the chosen candidate is compared with."""
 
     seeds: int = Field(default=10, ge=1, description="of every stochastic one, averaged per window")
@@ -146,13 +143,13 @@ class Comparators(_Table):
     @model_validator(mode="after")
     def _alike(self) -> Comparators:
         if self.series is not None and self.validation:
-            raise ValueError("series goes with validation = false")
+            raise ValueError("validation = false beside series")
         if not self.validation and len(self.options) > 1:
-            raise ValueError("validation = false leaves one of the options")
+            raise ValueError("one of the options where validation = false")
         return self
 
 
-class Items(_Table):
+class Items(SettingsTable):
     """Items that are ordered in lots: limits in days of each item's own mean demand, costs per such day.
 
     The order sizes of a decision and the lattice of closed mode follow from its forecast
@@ -168,7 +165,7 @@ class Items(_Table):
     points: int = Field(default=9, ge=2, description="of a step's demand in closed mode")
 
 
-class ValueSettings(_Table):
+class ValueSettings(SettingsTable):
     """What the value gate asks for."""
 
     margin: float = Field(default=0.01, ge=0.0, le=0.01, description="of non-inferiority, in scale-free deltas")
@@ -178,11 +175,11 @@ class ValueSettings(_Table):
     )
 
 
-class WalkForwardSettings(_Table):
+class WalkForwardSettings(SettingsTable):
     """A walk-forward suite."""
 
     families: tuple[str, ...] = Field(min_length=1)
-    task: dict[str, Any]
+    task: TaskTable
     multiples: tuple[float, ...] | None = Field(
         default=None, description="order grid, in units of the forecast's spread"
     )
@@ -232,13 +229,13 @@ class WalkForwardSettings(_Table):
     @model_validator(mode="after")
     def _both_or_none(self) -> WalkForwardSettings:
         if not all(0.0 < level < 1.0 for level in self.levels):
-            raise ValueError("levels must lie between 0 and 1")
+            raise ValueError("levels between 0 and 1")
         if self.forecaster != "ridge" and (self.traces is not None or self.recalibrate != "off"):
-            raise ValueError("forecaster goes without traces, and its members are not recalibrated again")
+            raise ValueError("a forecaster other than ridge without traces, and with recalibrate = 'off'")
         if self.power and not (self.gate and self.comparators.validation):
-            raise ValueError("power of the gate needs the gate, and samplers on validation")
+            raise ValueError("power only with gate = true, and with samplers on validation")
         if (self.value_gate is None) != (not self.practitioners):
-            raise ValueError("value_gate and practitioners come together")
+            raise ValueError("value_gate and practitioners together, or neither")
         return self
 
     @property
