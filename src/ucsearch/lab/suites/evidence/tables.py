@@ -15,9 +15,23 @@ from ucsearch.lab.suites.protocol.comparison import holds
 from ucsearch.replay.metrics import cvar20
 from ucsearch.replay.statistics import bootstrap_key, cluster_interval, mean
 
-__all__ = ["HOWS", "cell", "cell_check", "check_row", "fill", "flatten"]
+__all__ = ["HOWS", "cell", "cell_check", "check_row", "column", "fill", "flatten", "table"]
 
 Record = Mapping[str, Any]
+
+
+def column(name: str, source: str, how: str = "mean", over: str | None = None) -> dict[str, Any]:
+    """The specification of a column: `how` the windows' field `source` is put together, for ratios `over` another."""
+    return {"name": name, "from": source, "how": how} | ({} if over is None else {"over": over})
+
+
+def table(
+    name: str, title: str, group: Sequence[str], columns: Sequence[Mapping[str, Any]], order: Sequence[str],
+    *, only: Sequence[str] | None = None, split: str | None = "test",
+) -> dict[str, Any]:  # fmt: skip
+    """The specification of a table, as `fill` takes it: policies in this `order`, those of `only` alone."""
+    spec = {"name": name, "title": title, "split": split, "group": list(group), "columns": list(columns)}
+    return spec | {"order": list(order)} | ({} if only is None else {"where": {"policy": list(only)}})
 
 
 def flatten(rows: Iterable[Row]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from ucsearch.lab.suites.evidence.tables import column, table
 from ucsearch.lab.suites.gates.primary import Endpoint
 from ucsearch.lab.suites.recheck.differences import Problem, differences
 from ucsearch.replay.panel import Panel
@@ -51,11 +52,9 @@ def cost_tables(
     policies: Sequence[str], of: str, by: str, more: Sequence[tuple[str, str]] = ()
 ) -> list[dict[str, Any]]:
     """Specifications: mean cost and broken rules by policy, and by family. `of` and `by` are words of the titles."""
-    columns = [{"name": "Cost", "from": "cost", "how": "mean"}]
-    columns += [{"name": name, "from": source, "how": "mean"} for name, source in more]
-    columns.append({"name": "Violations", "from": "violations", "how": "sum"})
-    base = {"split": "test", "order": list(policies), "columns": columns}
+    columns = [column("Cost", "cost"), *(column(name, source) for name, source in more)]
+    columns.append(column("Violations", "violations", "sum"))
     return [
-        {**base, "name": "policies", "title": f"Cost of {of}", "group": ["policy"]},
-        {**base, "name": "families", "title": f"Cost of {by}", "group": ["family", "policy"]},
+        table("policies", f"Cost of {of}", ["policy"], columns, policies),
+        table("families", f"Cost of {by}", ["family", "policy"], columns, policies),
     ]

@@ -21,7 +21,7 @@ from ucsearch.lab.comparators import RiskGreedy, key_from, match_exposure
 from ucsearch.lab.suites.evidence.drawn import Drawn
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.evidence.samples import entry
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.direction.actions import (
     Budget,
@@ -47,7 +47,7 @@ from ucsearch.lab.suites.kinds.direction.sources import (
     load_sources,
     returns_of,
 )
-from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, mean, table
+from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, shown
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
@@ -343,28 +343,33 @@ def _mechanism(
 
 
 def _tables(s: DirectionSettings) -> list[dict[str, Any]]:
-    columns = [mean("Reward", "reward"), mean("CVaR20", "cvar20"), mean("DD", "drawdown"), mean("Exp.", "expansions")]
-    more = [mean("CVaR20 blocks", "cvar20_blocks"), mean("Regret", "regret"), mean("Exposure", "exposure"),
-            mean("Turnover", "turnover")]  # fmt: skip
-    levels = [mean(f"Cover {100 * level:g} %", f"coverage_{100 * level:g}") for level in s.levels]
-    changes = [mean("Pruning alone", "changed_by_pruning"), mean("Path alone", "changed_by_path"),
-               mean("Both", "changed_by_both"), mean("Pruning beside path", "changed_by_pruning_beside_path"),
-               mean("Path beside pruning", "changed_by_path_beside_pruning")]  # fmt: skip
+    columns = [
+        column("Reward", "reward"),
+        column("CVaR20", "cvar20"),
+        column("DD", "drawdown"),
+        column("Exp.", "expansions"),
+    ]
+    more = [column("CVaR20 blocks", "cvar20_blocks"), column("Regret", "regret"), column("Exposure", "exposure"),
+            column("Turnover", "turnover")]  # fmt: skip
+    levels = [column(f"Cover {100 * level:g} %", f"coverage_{100 * level:g}") for level in s.levels]
+    changes = [column("Pruning alone", "changed_by_pruning"), column("Path alone", "changed_by_path"),
+               column("Both", "changed_by_both"), column("Pruning beside path", "changed_by_pruning_beside_path"),
+               column("Path beside pruning", "changed_by_path_beside_pruning")]  # fmt: skip
     proofs = (("Certificate", "cert_passed"), ("Risk-active", "cert_risk_active"), ("Paper's rule", "cert_paper_pass"))
     every = [*ROWS, *BESIDE]
     forecasts = ["forecast", "forecast-ensemble"]
     return [
-        table("direction", "Direction, mean over the series", list(ROWS), columns),
-        table("beside", "The same with what stands beside it", every, [*columns, *more]),
-        table("series", "By series", [*ROWS, MATCHED], columns, ("family", "policy")),
-        table("certificate", "Share of UC-Beam's decisions, equal mean over series", ["uc"],
-              [{"name": name, "from": count, "over": "cert_decisions", "how": "rate_family_mean"}
+        shown("direction", "Direction, mean over the series", list(ROWS), columns),
+        shown("beside", "The same with what stands beside it", every, [*columns, *more]),
+        shown("series", "By series", [*ROWS, MATCHED], columns, ("family", "policy")),
+        shown("certificate", "Share of UC-Beam's decisions, equal mean over series", ["uc"],
+              [column(name, count, "rate_family_mean", "cert_decisions")
                for name, count in proofs]),
-        table("mechanism", "Share of decisions that lambda_c and lambda change", ["uc", "uc-k2", "uc-k1"], changes),
-        table("calibration", "Forecasters on the test part", forecasts,
-              [mean("CRPS", "crps"), mean("MAE", "mae"), mean("RMSE", "rmse"),
-               mean("Spread ~ error", "spread_error_correlation"), mean("PIT distance", "pit_distance"), *levels]),
-        table("calibration by series", "Forecasters by series", forecasts, [mean("CRPS", "crps"), *levels],
+        shown("mechanism", "Share of decisions that lambda_c and lambda change", ["uc", "uc-k2", "uc-k1"], changes),
+        shown("calibration", "Forecasters on the test part", forecasts,
+              [column("CRPS", "crps"), column("MAE", "mae"), column("RMSE", "rmse"),
+               column("Spread ~ error", "spread_error_correlation"), column("PIT distance", "pit_distance"), *levels]),
+        shown("calibration by series", "Forecasters by series", forecasts, [column("CRPS", "crps"), *levels],
               ("family", "policy")),
         counts(every),
     ]  # fmt: skip

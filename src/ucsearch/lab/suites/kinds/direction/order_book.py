@@ -19,13 +19,13 @@ from pydantic import Field
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.lab.suites.evidence.drawn import Drawn
 from ucsearch.lab.suites.evidence.samples import entry
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.direction.actions import Budget, answers, figures, hindsight, policies, walk
 from ucsearch.lab.suites.kinds.direction.books import CLASSES, Book, Cut, load_book
 from ucsearch.lab.suites.kinds.direction.certificates import WHERE, certificate, certified_walk
 from ucsearch.lab.suites.kinds.direction.networks import last_move, load_networks, majority, ridge
-from ucsearch.lab.suites.kinds.direction.tables import mean, table
+from ucsearch.lab.suites.kinds.direction.tables import shown
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
@@ -296,21 +296,22 @@ def _sample(
 
 def _tables(s: LobSettings) -> list[dict[str, Any]]:
     named = ["majority", "last-move", "ridge", *s.networks]
-    said = [mean("Accuracy", "accuracy"), mean("F1", "f1"), mean("Log-loss", "log_loss"),
-            mean("Gain over majority", "gain"), mean("Brier", "brier"), mean("Confidence", "confidence"),
-            mean("Likeliest is right", "likeliest"), mean(f"Cover {100 * s.level:g} %", "coverage"),
-            mean("Labels in the set", "set_size"), mean("Earned, greedy", "earned"),
-            mean("Earned, UC-Beam", "earned_by_search")]  # fmt: skip
-    traded = [mean("Reward", "reward"), mean("CVaR20", "cvar20"), mean("DD", "drawdown"), mean("Exposure", "exposure"),
-              mean("Turnover", "turnover"), {"name": "Violations", "from": "violations", "how": "sum"}]  # fmt: skip
+    said = [column("Accuracy", "accuracy"), column("F1", "f1"), column("Log-loss", "log_loss"),
+            column("Gain over majority", "gain"), column("Brier", "brier"), column("Confidence", "confidence"),
+            column("Likeliest is right", "likeliest"), column(f"Cover {100 * s.level:g} %", "coverage"),
+            column("Labels in the set", "set_size"), column("Earned, greedy", "earned"),
+            column("Earned, UC-Beam", "earned_by_search")]  # fmt: skip
+    traded = [column("Reward", "reward"), column("CVaR20", "cvar20"), column("DD", "drawdown"),
+              column("Exposure", "exposure"), column("Turnover", "turnover"),
+              column("Violations", "violations", "sum")]  # fmt: skip
     proofs = (("Certificate", "cert_passed"), ("Risk-active", "cert_risk_active"), ("Released", "cert_released"))
     return [
-        table("classifiers", "What classifiers say, mean over blocks", named, said),
-        table("books", "By book", named, said, ("family", "policy")),
-        table("trade", "The judged classifier traded, mean over blocks", [*TRADED, "oracle"], traded),
-        table("trade by book", "By book", [*TRADED, "oracle"], traded, ("family", "policy")),
-        table("certificate", "Share of UC-Beam's decisions", ["uc"],
-              [{"name": n, "from": f, "over": "cert_decisions", "how": "rate_family_mean"} for n, f in proofs]),
+        shown("classifiers", "What classifiers say, mean over blocks", named, said),
+        shown("books", "By book", named, said, ("family", "policy")),
+        shown("trade", "The judged classifier traded, mean over blocks", [*TRADED, "oracle"], traded),
+        shown("trade by book", "By book", [*TRADED, "oracle"], traded, ("family", "policy")),
+        shown("certificate", "Share of UC-Beam's decisions", ["uc"],
+              [column(n, f, "rate_family_mean", "cert_decisions") for n, f in proofs]),
     ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ucsearch.lab.suites.evidence.rows import Row
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.direction.actions import (
     Answers,
@@ -29,7 +29,7 @@ from ucsearch.lab.suites.kinds.direction.actions import (
     policies,
     walk,
 )
-from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, mean, table
+from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, shown
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
@@ -274,22 +274,27 @@ def _test_row(suite: Suite, job: Job, n: int, risk: float) -> dict[str, Any]:
 
 
 def _tables() -> list[dict[str, Any]]:
-    columns = [mean("Reward", "reward"), mean("Regret", "regret"), mean("DD", "drawdown"), mean("Exp.", "expansions")]
-    more = [mean("CVaR20", "cvar20"), mean("Exposure", "exposure"), mean("Scored", "action_scores")]
+    columns = [
+        column("Reward", "reward"),
+        column("Regret", "regret"),
+        column("DD", "drawdown"),
+        column("Exp.", "expansions"),
+    ]
+    more = [column("CVaR20", "cvar20"), column("Exposure", "exposure"), column("Scored", "action_scores")]
     every = [*ROWS, *BESIDE, "oracle"]
     apart = [
-        {"name": "From greedy", "from": "differs_from_greedy", "how": "sum"},
-        {"name": "From risk-greedy", "from": "differs_from_risk_greedy", "how": "sum"},
+        column("From greedy", "differs_from_greedy", "sum"),
+        column("From risk-greedy", "differs_from_risk_greedy", "sum"),
     ]
     constant = [
-        {"name": "Least", "from": "reward_plus_regret_less_best", "how": "min"},
-        {"name": "Most", "from": "reward_plus_regret_less_best", "how": "max"},
+        column("Least", "reward_plus_regret_less_best", "min"),
+        column("Most", "reward_plus_regret_less_best", "max"),
     ]
     return [
-        table("synthetic", "Sign-flip uncertainty, mean over the test series", ROWS, columns),
-        table("beside", "The same with what stands beside it", every, [*columns, *more]),
-        table("apart", "Decisions, over all series, that differ", ("beam", "uc"), apart),
-        table("constant", "Reward plus regret less the hindsight reward", every, constant, ()),
+        shown("synthetic", "Sign-flip uncertainty, mean over the test series", ROWS, columns),
+        shown("beside", "The same with what stands beside it", every, [*columns, *more]),
+        shown("apart", "Decisions, over all series, that differ", ("beam", "uc"), apart),
+        shown("constant", "Reward plus regret less the hindsight reward", every, constant, ()),
         counts(every),
     ]
 

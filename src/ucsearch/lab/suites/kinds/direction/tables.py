@@ -9,49 +9,33 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ucsearch.lab.suites.evidence.rows import Row
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.protocol.expected_rows import budget_problems, place_of
 from ucsearch.lab.suites.recheck.differences import Problem, differences
 from ucsearch.replay.statistics import mean as mean_of
 
-__all__ = ["choice_problems", "count_checks", "counts", "mean", "table"]
+__all__ = ["choice_problems", "count_checks", "counts", "shown"]
 
 BEAMS = ("beam", "uc")
 SAMPLING = ("rand-shoot", "cem", "rand-shoot-even", "cem-even")
 
 
-def mean(name: str, source: str) -> dict[str, str]:
-    """A column: the plain mean over the group's windows."""
-    return {"name": name, "from": source, "how": "mean"}
-
-
-def table(
-    name: str,
-    title: str,
-    policies: Sequence[str],
-    columns: Sequence[dict[str, str]],
+def shown(
+    name: str, title: str, policies: Sequence[str], columns: Sequence[dict[str, Any]],
     group: Sequence[str] = ("policy",),
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """A table of the test windows of some policies, in their order."""
-    return {
-        "name": name,
-        "title": title,
-        "split": "test",
-        "group": list(group),
-        "where": {"policy": list(policies)},
-        "order": list(policies),
-        "columns": list(columns),
-    }
+    return table(name, title, group, columns, policies, only=policies)
 
 
 def counts(policies: Sequence[str]) -> dict[str, Any]:
     """Least and most expansions of a series, so that a count can be checked for every one of them."""
     columns = [
-        {"name": "Least", "from": "expansions", "how": "min"},
-        {"name": "Most", "from": "expansions", "how": "max"},
-        {"name": "Violations", "from": "violations", "how": "sum"},
+        column("Least", "expansions", "min"),
+        column("Most", "expansions", "max"),
+        column("Violations", "violations", "sum"),
     ]
-    return table("counts", "Expansions per series, and violations", policies, columns)
+    return shown("counts", "Expansions per series, and violations", policies, columns)
 
 
 def count_checks(beams: int | None, sampling: int | None, policies: Sequence[str]) -> list[dict[str, Any]]:
@@ -59,9 +43,9 @@ def count_checks(beams: int | None, sampling: int | None, policies: Sequence[str
     out = []
     for wanted, names in ((beams, BEAMS), (sampling, SAMPLING)):
         for name in names if wanted is not None else ():
-            for column in ("Least", "Most"):
-                text = f"expansions of {name} per series, {column.lower()}"
-                out.append(cell_check(text, "counts", [name], column, right=wanted or 0))
+            for end in ("Least", "Most"):
+                text = f"expansions of {name} per series, {end.lower()}"
+                out.append(cell_check(text, "counts", [name], end, right=wanted or 0))
     return out + [cell_check(f"violations of {name}", "counts", [name], "Violations") for name in policies]
 
 

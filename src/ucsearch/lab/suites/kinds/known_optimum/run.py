@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ucsearch.errors import InputError, UCSearchError
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.kinds.kind import Kind, Rows
 from ucsearch.lab.suites.kinds.known_optimum.chain import Chain, Cost
 from ucsearch.lab.suites.kinds.settings import SettingsTable
@@ -244,24 +244,19 @@ def _stored(name: str, system: System, lead: int) -> Cost | None:
 
 
 def _tables() -> list[dict[str, Any]]:
-    def column(name: str, source: str, how: str) -> dict[str, str]:
-        return {"name": name, "from": source, "how": how}
-
-    base = {"split": SPLIT, "order": list(ORDER)}
-    gaps = [column("Gap, mean", "gap", "mean"), column("Gap, largest", "gap", "max"),
-            column("Gap %, mean", "gap_percent", "mean"), column("Gap %, largest", "gap_percent", "max")]  # fmt: skip
+    each = partial(table, order=ORDER, split=SPLIT)
+    gaps = [column("Gap, mean", "gap"), column("Gap, largest", "gap", "max"),
+            column("Gap %, mean", "gap_percent"), column("Gap %, largest", "gap_percent", "max")]  # fmt: skip
     return [
-        {**base, "name": "policies", "title": "Cost beyond the optimum, all systems", "group": ["policy"],
-         "columns": [column("Systems", "cost", "count"), *gaps]},
-        {**base, "name": "families", "title": "Gap to the optimum by system", "group": ["family", "policy"],
-         "columns": [column("Cost", "cost", "mean"), *gaps[2:]]},
-        {**base, "name": "instances", "title": "Every system", "group": ["family", "series", "policy"],
-         "columns": [column("Cost", "cost", "mean"), column("Gap %", "gap_percent", "mean")]},
-        {**base, "name": "product", "title": "States in which the product was asked", "group": ["policy"],
-         "where": {"policy": [CLOSED]},
-         "columns": [column("Asked", "asked", "sum"), column("Other order", "differs", "sum")]},
-        {**base, "name": "theory", "title": "Optimum beside Zheng and Federgruen's", "group": ["policy"],
-         "where": {"policy": ["optimum"]}, "columns": [column("Off, largest", "off_theory", "max")]},
+        each("policies", "Cost beyond the optimum, all systems", ["policy"],
+             [column("Systems", "cost", "count"), *gaps]),
+        each("families", "Gap to the optimum by system", ["family", "policy"], [column("Cost", "cost"), *gaps[2:]]),
+        each("instances", "Every system", ["family", "series", "policy"],
+             [column("Cost", "cost"), column("Gap %", "gap_percent")]),
+        each("product", "States in which the product was asked", ["policy"],
+             [column("Asked", "asked", "sum"), column("Other order", "differs", "sum")], only=[CLOSED]),
+        each("theory", "Optimum beside Zheng and Federgruen's", ["policy"],
+             [column("Off, largest", "off_theory", "max")], only=["optimum"]),
     ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.records import ResolvedFile
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.lost_sales.chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
@@ -329,41 +329,20 @@ def _why_no_ppo(s: LostSalesSettings) -> str:
 
 
 def _tables() -> list[dict[str, Any]]:
-    def column(name: str, source: str, how: str) -> dict[str, str]:
-        return {"name": name, "from": source, "how": how}
-
-    base = {"split": "test", "order": list(ORDER)}
-    summary = [
-        column("Cost, mean", "cost", "mean"),
-        column("Gap, mean", "gap", "mean"),
-        column("Gap, largest", "gap", "max"),
-    ]
-    percent = [
-        column("Gap %, mean", "gap_percent", "mean"),
-        column("Gap %, largest", "gap_percent", "max"),
-    ]
-    ahead = [
-        column("Behind uc, mean", "behind_uc", "mean"),
-        column("Behind uc, least", "behind_uc", "min"),
-        column("Behind uc-exact, mean", "behind_uc_exact", "mean"),
-        column("Behind uc-exact, least", "behind_uc_exact", "min"),
-    ]
-    each = [column("Cost", "cost", "mean"), column("Gap %", "gap_percent", "mean")]
-    planned = [
-        column("States planned", "states", "sum"),
-        column("Share of periods unplanned, largest", "unplanned", "max"),
-    ]
+    percent = [column("Gap %, mean", "gap_percent"), column("Gap %, largest", "gap_percent", "max")]
+    summary = [column("Cost, mean", "cost"), column("Gap, mean", "gap"), column("Gap, largest", "gap", "max")]
+    ahead = [column("Behind uc, mean", "behind_uc"), column("Behind uc, least", "behind_uc", "min"),
+             column("Behind uc-exact, mean", "behind_uc_exact"),
+             column("Behind uc-exact, least", "behind_uc_exact", "min")]  # fmt: skip
+    planned = [column("States planned", "states", "sum"),
+               column("Share of periods unplanned, largest", "unplanned", "max")]  # fmt: skip
     return [
-        {"name": "policies", "title": "Long-run cost per period, all instances", "group": ["policy"],
-         "columns": [*summary, *percent], **base},
-        {"name": "ahead", "title": "Cost beyond the planner's, as a share of the optimum", "group": ["policy"],
-         "columns": ahead, **base},
-        {"name": "families", "title": "Gap to the optimum by family", "group": ["policy", "family"],
-         "columns": percent, **base},
-        {"name": "instances", "title": "Every instance", "group": ["family", "series", "policy"], "columns": each,
-         **base},
-        {"name": "planned", "title": "What was planned", "group": ["policy"], "columns": planned,
-         "where": {"policy": [EXACT, UC, OPEN]}, **base},
+        table("policies", "Long-run cost per period, all instances", ["policy"], [*summary, *percent], ORDER),
+        table("ahead", "Cost beyond the planner's, as a share of the optimum", ["policy"], ahead, ORDER),
+        table("families", "Gap to the optimum by family", ["policy", "family"], percent, ORDER),
+        table("instances", "Every instance", ["family", "series", "policy"],
+              [column("Cost", "cost"), column("Gap %", "gap_percent")], ORDER),
+        table("planned", "What was planned", ["policy"], planned, ORDER, only=[EXACT, UC, OPEN]),
     ]  # fmt: skip
 
 

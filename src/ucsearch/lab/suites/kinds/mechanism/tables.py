@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.kinds.mechanism.rules import RULES
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
 
@@ -44,7 +44,7 @@ def tables_of(s: MechanismSettings) -> list[dict[str, Any]]:
     ]  # fmt: skip
     covers = [_rate(f"Cover {100 * level:g} %", f"covered_{100 * level:g}", "points") for level in s.levels]
     counts = [
-        {"name": name, "from": source, "how": "sum"}
+        column(name, source, "sum")
         for name, source in (
             ("Decisions", "decisions"), ("Measured", "measured"), ("Plans met a rule", "met_rule"),
             ("Unsolved", "unsolved"), ("Over budget", "over_budget"), ("Broken", "bound_broken"),
@@ -52,10 +52,7 @@ def tables_of(s: MechanismSettings) -> list[dict[str, Any]]:
             ("False certificate", "certificate_false"),
         )
     ]  # fmt: skip
-    walked = [
-        {"name": "Windows", "from": "", "how": "count"},
-        {"name": "Violations", "from": "violations", "how": "sum"},
-    ]
+    walked = [column("Windows", "", "count"), column("Violations", "violations", "sum")]
     return [
         _table("mechanism", "Retained search by source and beam", ["source", "policy"], beams, _columns(_MECHANISM)),
         _table("mechanism, all sources", "Retained search by beam", ["policy"], beams, _columns(_MECHANISM)),
@@ -92,12 +89,12 @@ def checks_of(s: MechanismSettings, is_weighed: bool) -> list[dict[str, Any]]:
 def _predictor(scope: str) -> list[dict[str, Any]]:
     """Shares of decisions, windows of all sizes pooled. Balanced accuracy: right answers under weights that give both
     classes half of the total within the scope."""
-    columns = [_ratio("Base rate", "preserved", "decisions")]
+    columns = [column("Base rate", "preserved", "ratio", "decisions")]
     for rule in RULES:
-        columns.append(_ratio(f"Accuracy, {rule}", f"{rule}_hits", "decisions"))
-        columns.append(_ratio(f"Balanced, {rule}", f"{rule}_weight_{scope}", f"weight_{scope}"))
-        columns.append(_ratio(f"Kept found, {rule}", f"{rule}_kept", "preserved"))
-    columns.append(_ratio("Weight", f"preserved_weight_{scope}", f"weight_{scope}"))
+        columns.append(column(f"Accuracy, {rule}", f"{rule}_hits", "ratio", "decisions"))
+        columns.append(column(f"Balanced, {rule}", f"{rule}_weight_{scope}", "ratio", f"weight_{scope}"))
+        columns.append(column(f"Kept found, {rule}", f"{rule}_kept", "ratio", "preserved"))
+    columns.append(column("Weight", f"preserved_weight_{scope}", "ratio", f"weight_{scope}"))
     return columns
 
 
@@ -105,33 +102,22 @@ def _columns(wanted: Sequence[tuple[str, str, str | None]]) -> list[dict[str, An
     out = []
     for name, source, over in wanted:
         if over == "min":
-            out.append({"name": name, "from": source, "how": "min"})
+            out.append(column(name, source, "min"))
         else:
             out.append(_mean(name, source) if over is None else _rate(name, source, over))
     return out
 
 
 def _mean(name: str, source: str) -> dict[str, Any]:
-    return {"name": name, "from": source, "how": "family_mean"}
+    return column(name, source, "family_mean")
 
 
 def _rate(name: str, source: str, over: str) -> dict[str, Any]:
-    return {"name": name, "from": source, "over": over, "how": "rate_family_mean"}
-
-
-def _ratio(name: str, source: str, over: str) -> dict[str, Any]:
-    return {"name": name, "from": source, "over": over, "how": "ratio"}
+    return column(name, source, "rate_family_mean", over)
 
 
 def _table(
-    name: str,
-    title: str,
-    group: list[str],
-    policies: list[str],
-    columns: list[dict[str, Any]],
+    name: str, title: str, group: list[str], policies: list[str], columns: list[dict[str, Any]],
     split: str | None = "test",
-) -> dict[str, Any]:
-    return {
-        "name": name, "title": title, "split": split, "group": group, "where": {"policy": policies}, "order": policies,
-        "columns": columns,
-    }  # fmt: skip
+) -> dict[str, Any]:  # fmt: skip
+    return table(name, title, group, columns, policies, only=policies, split=split)

@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.plan import PanelPlan
 from ucsearch.engine.status import Status
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Rows
 from ucsearch.lab.suites.kinds.scaling.plain import Graph, Problem, enumerate_plans, programme, unfold
@@ -221,28 +221,22 @@ def _beam(s: ScalingSettings, cell: tuple[int, int, int], plan: PanelPlan, n: in
 
 
 def _tables() -> list[dict[str, Any]]:
-    def column(name: str, source: str, how: str) -> dict[str, str]:
-        return {"name": name, "from": source, "how": how}
-
     order = [*EXACT, *BEAMS]
-    common = {"split": SPLIT, "order": order}
+    nodes = [column("Nodes", "nodes"), column("Most", "nodes", "max"), column("Value", "value"),
+             column("Shortfall", "shortfall"), column("Worst shortfall", "shortfall", "max")]  # fmt: skip
+    agreement = [column("Off", "off", "max"), column("Proved", "proved", "min"),
+                 column("Miscounted", "miscounted", "max")]  # fmt: skip
+    limits = [column("Expansions beyond", "beyond_nodes", "max"), column("Scores beyond", "beyond_scores", "max"),
+              column("Least shortfall", "shortfall", "min")]  # fmt: skip
     return [
-        {**common, "name": "scaling", "title": "Nodes per decision by (capacity, actions, depth)",
-         "group": ["family", "policy"],
-         "columns": [column("Nodes", "nodes", "mean"), column("Most", "nodes", "max"),
-                     column("Value", "value", "mean"), column("Shortfall", "shortfall", "mean"),
-                     column("Worst shortfall", "shortfall", "max")]},
-        {**common, "name": "size", "title": "Size of the problem", "group": ["family"],
-         "where": {"policy": ["enumeration", "dp"]},
-         "columns": [column("Plans", "plans", "max"), column("Edges", "edges", "max")]},
-        {**common, "name": "agreement", "title": "Largest relative difference of exact values", "group": ["policy"],
-         "where": {"policy": list(EXACT)},
-         "columns": [column("Off", "off", "max"), column("Proved", "proved", "min"),
-                     column("Miscounted", "miscounted", "max")]},
-        {**common, "name": "limits", "title": "Beam against Proposition 1", "group": ["policy"],
-         "where": {"policy": list(BEAMS)},
-         "columns": [column("Expansions beyond", "beyond_nodes", "max"),
-                     column("Scores beyond", "beyond_scores", "max"), column("Least shortfall", "shortfall", "min")]},
+        table("scaling", "Nodes per decision by (capacity, actions, depth)", ["family", "policy"], nodes, order,
+              split=SPLIT),
+        table("size", "Size of the problem", ["family"],
+              [column("Plans", "plans", "max"), column("Edges", "edges", "max")], order,
+              only=["enumeration", "dp"], split=SPLIT),
+        table("agreement", "Largest relative difference of exact values", ["policy"], agreement, order, only=EXACT,
+              split=SPLIT),
+        table("limits", "Beam against Proposition 1", ["policy"], limits, order, only=BEAMS, split=SPLIT),
     ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from ucsearch.forecast.streams import series_stream
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.suites.evidence.drawn import Drawn
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.series import Pool
@@ -283,22 +283,17 @@ class _Guarded:
 
 def _tables(s: StressorsSettings) -> list[dict[str, Any]]:
     order = [CLEAN if stress is None else stress.name for stress in s.each()]
-
-    def column(name: str, source: str, how: str, over: str | None = None) -> dict[str, str]:
-        return {"name": name, "from": source, "how": how} | ({} if over is None else {"over": over})
-
     columns = [
-        column("Cost", "cost", "mean"), column("Proved", "passed", "ratio", "judged"),
+        column("Cost", "cost"), column("Proved", "passed", "ratio", "judged"),
         column("Released", "released", "ratio", "judged"), column("Within 90 %", "within", "ratio", "known"),
-        column("Series tripped", "tripped", "mean"), column("Delay", "delay", "mean"),
-        column("Families tripped", "pool_tripped", "mean"), column("Family's delay", "pool_delay", "mean"),
-        column("Left open", "open", "ratio", "judged"), column("Cost, guarded", "guarded_cost", "mean"),
+        column("Series tripped", "tripped"), column("Delay", "delay"),
+        column("Families tripped", "pool_tripped"), column("Family's delay", "pool_delay"),
+        column("Left open", "open", "ratio", "judged"), column("Cost, guarded", "guarded_cost"),
         column("Violations", "violations", "sum"),
     ]  # fmt: skip
-    base = {"split": "test", "order": order, "columns": columns}
     return [
-        {**base, "name": "stresses", "title": "From the onset on, by task and stress", "group": ["source", "policy"]},
-        {**base, "name": "families", "title": "By family", "group": ["family", "policy"]},
+        table("stresses", "From the onset on, by task and stress", ["source", "policy"], columns, order),
+        table("families", "By family", ["family", "policy"], columns, order),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ucsearch.lab.suites.evidence.tables import cell_check
+from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.gates.promotion import clusters_of
 from ucsearch.lab.suites.protocol.comparison import Protocol
 
@@ -36,20 +36,20 @@ def tables_of(
             columns.append(_mean(name, source))
     columns += [_mean("Expansions", "expansions"), _mean("Proof nodes", "oracle_nodes")]
     columns += [_mean("Activity nodes", "activity_nodes")]
-    columns.append({"name": "Violations", "from": "violations", "how": "sum"})
-    rates = [{"name": n, "from": source, "over": "cert_decisions", "how": "rate_family_mean"} for n, source in _RATES]
+    columns.append(column("Violations", "violations", "sum"))
+    rates = [column(n, source, "rate_family_mean", "cert_decisions") for n, source in _RATES]
     figures = [("Margin", "cert_margin"), ("Gap", "cert_gap")]
     money = "cost" if form == "cost" else "reward"
     return [
-        _table("policies", "All policies on the test windows, equal mean over families", ["policy"], columns),
-        _table(
+        table("policies", "All policies on the test windows, equal mean over families", ["policy"], columns, _ORDER),
+        table(
             "families", f"{money.capitalize()} by family", ["family", "policy"],
-            [_mean(money.capitalize(), money), _mean("Expansions", "expansions")],
+            [_mean(money.capitalize(), money), _mean("Expansions", "expansions")], _ORDER,
         ),
-        _table(
+        table(
             "certificates", "Certificates of the chosen policy by family", ["family"],
             [*rates, *(_mean(n, source) for n, source in figures),
-             {"name": "Worst regret bound", "from": "cert_regret_bound", "how": "max"}], only="uc",
+             column("Worst regret bound", "cert_regret_bound", "max")], _ORDER, only=["uc"],
         ),
         *([_calibration(levels)] if levels else []),
         *([_leads(led)] if led is not None else []),
@@ -57,26 +57,24 @@ def tables_of(
 
 
 def _calibration(levels: Sequence[float]) -> dict[str, Any]:
-    columns = [
-        {"name": f"Within {level:g}", "from": f"inside_{level:g}", "over": "outcomes", "how": "ratio"}
-        for level in levels
-    ]
-    columns.append({"name": "Below the median", "from": "below", "over": "outcomes", "how": "ratio"})
-    columns += [_mean("CRPS", "crps"), {"name": "Outcomes", "from": "outcomes", "how": "sum"}]
-    return _table("calibration", "How often outcomes lay within the forecast's intervals", ["family"], columns, "uc")
+    columns = [column(f"Within {level:g}", f"inside_{level:g}", "ratio", "outcomes") for level in levels]
+    columns.append(column("Below the median", "below", "ratio", "outcomes"))
+    columns += [_mean("CRPS", "crps"), column("Outcomes", "outcomes", "sum")]
+    title = "How often outcomes lay within the forecast's intervals"
+    return table("calibration", title, ["family"], columns, _ORDER, only=["uc"])
 
 
 def _leads(protocol: Protocol) -> dict[str, Any]:
     clusters = clusters_of(protocol)
     columns: list[dict[str, Any]] = [
         _mean("Utility lead", "lead"),
-        {"name": "Low", "from": "lead", "how": "cluster_low", "clusters": clusters},
-        {"name": "High", "from": "lead", "how": "cluster_high", "clusters": clusters},
-        {"name": "Weakest family", "from": "lead", "how": "family_min"},
-        {"name": "Strongest family", "from": "lead", "how": "family_max"},
+        {**column("Low", "lead", "cluster_low"), "clusters": clusters},
+        {**column("High", "lead", "cluster_high"), "clusters": clusters},
+        column("Weakest family", "lead", "family_min"),
+        column("Strongest family", "lead", "family_max"),
     ]
     title = "Utility of the chosen policy less that of the others: equal mean over families, interval by data sets"
-    return _table("leads", title, ["policy"], columns)
+    return table("leads", title, ["policy"], columns, _ORDER)
 
 
 def checks_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -85,14 +83,5 @@ def checks_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [cell_check(f"violations of {name}", "policies", [name], "Violations") for name in sorted(names)]
 
 
-def _mean(name: str, source: str) -> dict[str, str]:
-    return {"name": name, "from": source, "how": "family_mean"}
-
-
-def _table(
-    name: str, title: str, group: list[str], columns: list[dict[str, Any]], only: str | None = None
-) -> dict[str, Any]:
-    spec: dict[str, Any] = {"name": name, "title": title, "split": "test", "group": group, "columns": columns}
-    if only is not None:
-        spec["where"] = {"policy": [only]}
-    return spec | {"order": list(_ORDER)}
+def _mean(name: str, source: str) -> dict[str, Any]:
+    return column(name, source, "family_mean")
