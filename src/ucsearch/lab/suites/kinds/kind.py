@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from typing import Protocol as Interface
 
 from ucsearch.errors import InputError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Kind", "Opened", "Question", "Rows", "Selection"]
 
+Item = TypeVar("Item")
 Rows = list[dict[str, Any]]
 Selection = Mapping[str, Any]
 """The selection record, as it was written down before the test was opened."""
@@ -119,6 +120,14 @@ class Kind:
         found = load_family(name, self.job.data_dir) if other is None else load_replaced(name, other)
         self.files.extend(found.files)
         return found
+
+    def each(self, label: str, items: Iterable[Item]) -> Iterator[Item]:
+        """Items one after the other; whoever runs the suite is told how many are done."""
+        whole = list(items)
+        for done, item in enumerate(whole):
+            self.job.progress(label, done, len(whole))
+            yield item
+        self.job.progress(label, len(whole), len(whole))
 
     def compared(
         self, form: str, metric: str, utility: str, windows: Mapping[str, int], *, gate: bool = False

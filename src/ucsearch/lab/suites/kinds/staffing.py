@@ -219,8 +219,7 @@ class Yard(Kind):
         walks = {UC: walk(panel, judged, engine=s.engine)}
         self.job.timing(f"{split} {UC}, {members}", process_time() - begun, len(panel) * s.hours)
         walks["nothing"] = walk(panel, Nothing(), engine=s.engine)
-        for number, entry in enumerate(entries := self._rules(panel)):
-            self.job.progress(f"{split}, {members}", number, len(entries))
+        for entry in self.each(f"{split}, {members}", self._rules(panel)):
             walks[entry.name] = walk(panel, entry.make(**self.settings[entry.name]["settings"]), engine=s.engine)
         released = np.sum(proved, axis=0)
         return [

@@ -256,11 +256,9 @@ class Shop(Kind):
     def rows(self, split: str) -> Rows:
         """One row for every truck."""
         out: list[dict[str, Any]] = []
-        for number, (region, name) in enumerate(self.s.stores):
-            self.job.progress(split, number, len(self.s.stores))
+        for region, name in self.each(split, self.s.stores):
             store = self.store(region, name, self.series[name], split)
             out.extend(self._rows(split, store))
-        self.job.progress(split, len(self.s.stores), len(self.s.stores))
         return out
 
     def _rows(self, split: str, store: Store) -> Iterator[dict[str, Any]]:

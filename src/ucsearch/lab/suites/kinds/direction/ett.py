@@ -150,8 +150,7 @@ class EttDirection(Kind):
 
     def validation(self, settled: Selection | None = None) -> Rows:
         suite, job, scores = self.suite, self.job, {}
-        for n, source in enumerate(self.sources):
-            job.progress("forecasters on validation", n, len(self.sources))
+        for source in self.each("forecasters on validation", self.sources):
             scores[source.name] = job.shard(f"forecasters-{source.name}", partial(_scores, suite, job, source))
         self.crps = {m.id: float(np.mean([found[m.id]["crps"] for found in scores.values()])) for m in self.s.models}
         model = self.model
@@ -181,14 +180,12 @@ class EttDirection(Kind):
 
     def test(self, selection: Selection) -> Rows:
         job, rows = self.job, []
-        for n, source in enumerate(self.sources):
-            job.progress("test", n, len(self.sources))
+        for source in self.each("test", self.sources):
             make = partial(_test, self.suite, job, source, self.model, self.match["risk"])
             found = job.shard(f"test-{source.name}", make)
             rows.append(found["row"])
             for name, seconds in found["seconds"].items():
                 job.timing(name, seconds, found["searches"])
-        job.progress("test", len(self.sources), len(self.sources))
         return rows
 
     def tables(self, rows: Rows) -> list[dict[str, Any]]:

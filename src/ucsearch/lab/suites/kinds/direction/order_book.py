@@ -134,12 +134,10 @@ class OrderBook(Kind):
 
     def test(self, selection: Selection) -> Rows:
         rows = []
-        for n, book in enumerate(self.books):
-            self.job.progress("books", n, len(self.books))
+        for book in self.each("books", self.books):
             begun = process_time()
             rows += self._rows(book, "test")
             self.job.timing("all policies", process_time() - begun, self.s.test * self.s.block)
-        self.job.progress("books", len(self.books), len(self.books))
         return rows
 
     def tables(self, rows: Rows) -> list[dict[str, Any]]:

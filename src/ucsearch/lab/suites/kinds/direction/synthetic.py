@@ -162,8 +162,7 @@ class Synthetic(Kind):
 
     def validation(self, settled: Selection | None = None) -> Rows:
         rows = []
-        for n in range(self.s.validation_seeds):
-            self.job.progress("validation", n, self.s.validation_seeds)
+        for n in self.each("validation", range(self.s.validation_seeds)):
             rows.append(self.job.shard(f"validation-{n}", partial(_validation_row, self.suite, self.job, n)))
         return rows
 
@@ -186,13 +185,11 @@ class Synthetic(Kind):
 
     def test(self, selection: Selection) -> Rows:
         rows = []
-        for n in range(self.s.seeds):
-            self.job.progress("test", n, self.s.seeds)
+        for n in self.each("test", range(self.s.seeds)):
             found = self.job.shard(f"test-{n}", partial(_test_row, self.suite, self.job, n, selection["risk"]))
             rows.append(found["row"])
             for name, seconds in found["seconds"].items():
                 self.job.timing(name, seconds, self.s.decisions)
-        self.job.progress("test", self.s.seeds, self.s.seeds)
         return rows
 
     def tables(self, rows: Rows) -> list[dict[str, Any]]:

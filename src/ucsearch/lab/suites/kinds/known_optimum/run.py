@@ -84,14 +84,12 @@ class KnownOptimum(Kind):
     def describe(self) -> Rows:
         rows: Rows = []
         every = [(system, lead) for system in self.s.systems for lead in system.leads]
-        for n, (system, lead) in enumerate(every):
-            self.job.progress("systems", n, len(every))
+        for system, lead in self.each("systems", every):
             found = self.job.shard(f"{system.name}-L{lead}", partial(_system, self.suite, system, lead))
             for name, seconds in found["seconds"].items():
                 self.job.timing(name, seconds, 1)
             rows.append({"split": SPLIT, "family": system.name, "series": f"L{lead}", "window": 0, "start": 0,
                          "decisions": 1, "policies": found["policies"], "certificate": None})  # fmt: skip
-        self.job.progress("systems", len(every), len(every))
         return rows
 
     def tables(self, rows: Rows) -> list[dict[str, Any]]:

@@ -140,14 +140,12 @@ class ZipkinLostSales(Kind):
 
     def test(self, selection: Selection) -> Rows:
         rows = []
-        for n, instance in enumerate(self.instances):
-            self.job.progress(instance.name, n, len(self.instances))
+        for instance in self.each("instances", self.instances):
             make = partial(_row, self.suite, self.job, instance, self.saved)
             found = self.job.shard(instance.name, make)
             rows.append(found["row"])
             for name, (seconds, decisions) in found["seconds"].items():
                 self.job.timing(name, seconds, decisions)
-        self.job.progress("done", len(self.instances), len(self.instances))
         return rows
 
     def tables(self, rows: Rows) -> list[dict[str, Any]]:

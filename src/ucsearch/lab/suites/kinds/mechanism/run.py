@@ -77,11 +77,9 @@ class Mechanism(Kind):
 
     def _measure(self, split: str) -> dict[str, dict[str, Any]]:
         out: dict[str, dict[str, Any]] = {}
-        for n, one in enumerate(self.sources):
-            self.job.progress(f"sources on {split}", n, len(self.sources))
-            found = out[one.name] = self.job.shard(f"{split}-{one.name}", partial(one.measure, split))
-            self.job.timing(one.name, found["seconds"], sum(head["decisions"] for head in found["heads"]))
-        self.job.progress(f"sources on {split}", len(self.sources), len(self.sources))
+        for source in self.each(f"sources on {split}", self.sources):
+            measured = out[source.name] = self.job.shard(f"{split}-{source.name}", partial(source.measure, split))
+            self.job.timing(source.name, measured["seconds"], sum(head["decisions"] for head in measured["heads"]))
         return out
 
     def _rows(self, found: dict[str, dict[str, Any]]) -> Rows:

@@ -78,13 +78,11 @@ class Scaling(Kind):
 
     def describe(self) -> Rows:
         rows: Rows = []
-        for n, cell in enumerate(self.s.cells):
-            self.job.progress("cells", n, len(self.s.cells))
+        for cell in self.each("cells", self.s.cells):
             found = self.job.shard(f"cell-{_name(cell)}", partial(_cell, self.suite, self.job, cell))
             rows += found["rows"]
             for name, (seconds, count) in found["seconds"].items():
                 self.job.timing(f"{_name(cell)} {name}", seconds, count)
-        self.job.progress("cells", len(self.s.cells), len(self.s.cells))
         return rows
 
     def tables(self, rows: Rows) -> list[dict[str, Any]]:

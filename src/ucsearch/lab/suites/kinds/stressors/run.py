@@ -146,8 +146,7 @@ class Stressors(Kind):
     def test(self, selection: Selection) -> Rows:
         s, rows = self.s, []
         jobs = [(name, family) for name, source in s.sources.items() for family in source.families]
-        for n, (name, family) in enumerate(jobs):
-            self.job.progress("families", n, len(jobs))
+        for name, family in self.each("families", jobs):
             every = self.pools[name].stretches("test", self.job)
             stretches = [stretch for stretch in every if stretch.family == family]
             begun = process_time()
@@ -160,7 +159,6 @@ class Stressors(Kind):
                     "decisions": s.decisions, "source": name, "certificate": shard["certificates"][i],
                     "policies": {stress: figures[i] for stress, figures in shard["stresses"].items()},
                 })  # fmt: skip
-        self.job.progress("families", len(jobs), len(jobs))
         return rows
 
     def tables(self, rows: Rows) -> list[dict[str, Any]]:

@@ -166,8 +166,7 @@ class WalkForward(Kind):
         fixed = None if settled is None else {c["id"]: dict(c["settings"]) for c in settled["candidates"]}
         candidates = self._candidates = list(self.s.candidates.each()) if fixed is None else list(fixed.values())
         rows: Rows = []
-        for n, candidate in enumerate(candidates):
-            self.job.progress("candidates on validation", n, len(candidates))
+        for candidate in self.each("candidates on validation", candidates):
             validated = self.job.shard(f"validation-{candidate['id']}", partial(self._validated, dict(candidate)))
             candidate.update(validated["settings"])
             if not rows:
@@ -178,7 +177,6 @@ class WalkForward(Kind):
                     seen = row.setdefault("audit", {"delayed_credit": 0.0, "risk_reduction": 0.0})
                     for name in seen:
                         seen[name] = max(seen[name], window["audit"][name])
-        self.job.progress("candidates on validation", len(candidates), len(candidates))
         if self.s.value_gate is not None:
             value = {} if settled is None else settled.get("value") or {}
             self._add_practitioners(rows, value)
@@ -282,8 +280,7 @@ class WalkForward(Kind):
         every = rivals.test_jobs(chosen, lambda: self.panel("validation"))
         sampling = every if few is panel else self._rivals(few, chosen).test_jobs(chosen, lambda: few)
         jobs = {name: make for name, make in every.items() if self._is_whole or name not in self.left_out()}
-        for n, (name, make) in enumerate(jobs.items()):
-            self.job.progress("policies on test", n, len(jobs))
+        for name, make in self.each("policies on test", jobs.items()):
             begun = process_time()
             if rivals.is_sampler(name):
                 some = self.job.shard(f"test-{name}", partial(self._averaged, sampling[name], told))
@@ -292,7 +289,6 @@ class WalkForward(Kind):
                 by_policy[name] = self.job.shard(f"test-{name}", partial(self._averaged, make, best))
             count = len(few) if rivals.is_sampler(name) else len(panel)
             self.job.timing(name, process_time() - begun, panel.decisions * count * rivals.seeds(name))
-        self.job.progress("policies on test", len(jobs), len(jobs))
         certificate = certificates_of(walked)
         if self.s.levels:
             add_calibration(by_policy["uc"], panel, chosen["depth"], self.s.levels)
