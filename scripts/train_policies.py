@@ -18,6 +18,7 @@ import argparse
 import dataclasses
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,17 @@ import numpy as np
 import torch
 from rich.progress import Progress
 
-from ucsearch.lab.learned import load_lost_sales
-from ucsearch.lab.learned.lost_sales import NAME, train_lost_sales
-from ucsearch.lab.suites.kinds.lost_sales.chain import chain_space
-from ucsearch.lab.suites.suite import load_suite
-from ucsearch.replay.classics.instances import zipkin_instances
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-FOLDER = Path(__file__).resolve().parents[1] / "src" / "ucsearch" / "lab" / "learned" / "policies"
+from studies.training import train_lost_sales, train_network  # noqa: E402
+from ucsearch.lab.learned import load_lost_sales  # noqa: E402
+from ucsearch.lab.learned.lost_sales import NAME  # noqa: E402
+from ucsearch.lab.suites.kinds.lost_sales.chain import chain_space  # noqa: E402
+from ucsearch.lab.suites.suite import load_suite  # noqa: E402
+from ucsearch.replay.classics.instances import zipkin_instances  # noqa: E402
+
+FOLDER = ROOT / "src" / "ucsearch" / "lab" / "learned" / "policies"
 TABLES = FOLDER.parents[1] / "suites" / "policies" / "lost-sales-ppo.npz"
 ETT = {"ETTh1": 24, "ETTh2": 24, "ETTm1": 96, "ETTm2": 96}  # file: season
 FIT, STRETCH, HORIZON = 0.6, 1_000, 6  # share of a column, values of it that are played, steps of a forecast
@@ -88,7 +93,6 @@ def lost_sales_jobs(arguments: Any) -> dict[str, Callable[[Any], Any]]:
 
 
 def exposure_jobs(arguments: Any) -> dict[str, Callable[[Any], Any]]:
-    from ucsearch.lab.learned.boundary import train_network
     from ucsearch.tasks import DelayedExposure
 
     config = DelayedExposure(**json.loads(arguments.task))

@@ -21,13 +21,20 @@ from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecCheckNan, VecFrameStack, VecMonitor, VecNormalize
 
+from studies.training import (
+    SB3Policy,
+    lost_sales_windows,
+    train_dqn,
+    train_lost_sales,
+    train_network,
+    train_ppo,
+)
 from tests.kit.templates import Stock, stock
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.gym import TaskEnv, TaskVectorEnv
 from ucsearch.lab.learned import NetworkPolicy
-from ucsearch.lab.learned.boundary import LearnedPolicy, train_network
-from ucsearch.lab.learned.lost_sales import NetworkOrders, lost_sales_windows, train_lost_sales
-from ucsearch.lab.learned.sb3 import SB3Policy, train_dqn, train_ppo
+from ucsearch.lab.learned.boundary import LearnedPolicy
+from ucsearch.lab.learned.lost_sales import NetworkOrders
 from ucsearch.lab.learned.sb3_env import Windows
 from ucsearch.replay.classics.instances import load_instance
 

@@ -1,4 +1,4 @@
-"""Learned comparators: tabular fitted Q iteration, a conservative Q-network in NumPy, and (as an extra) DQN and PPO."""
+"""Learned comparators: tabular fitted Q iteration, a conservative Q-network in NumPy, networks of DQN and PPO."""
 
 from ucsearch.lab.learned.base import Evidence, QTable, Transitions, collect
 from ucsearch.lab.learned.boundary import LearnedPolicy, forecast_features, load_learned, train_offline

@@ -22,10 +22,10 @@ from ucsearch.errors import InputError
 from ucsearch.lab.learned.base import Bools, Evidence, Floats, Ints, Progress, collect
 from ucsearch.lab.learned.cql import train_cql
 from ucsearch.lab.learned.fqi import train_fqi
-from ucsearch.lab.learned.network import NetworkPolicy, load_policy
+from ucsearch.lab.learned.network import load_policy
 from ucsearch.task import Task
 
-__all__ = ["LearnedPolicy", "forecast_features", "load_learned", "train_network", "train_offline"]
+__all__ = ["LearnedPolicy", "forecast_features", "load_learned", "train_offline"]
 
 FEATURES = 3
 
@@ -97,53 +97,3 @@ def train_offline(
     about = env.about() | {"windows": windows, "rounds": rounds}
     evidence = dataclasses.replace(policy.evidence, env=about, returns=(float(data.rewards.mean()) * length,))
     return LearnedPolicy(dataclasses.replace(policy, evidence=evidence))
-
-
-def train_network(
-    method: Literal["dqn", "ppo"],
-    task: Task,
-    start: Any,
-    series: Sequence[NDArray[Any]],
-    features: Sequence[NDArray[Any]],
-    *,
-    steps: int,
-    seed: int,
-    length: int = 50,
-    windows: int = 64,
-    hidden: int = 32,
-    progress: Progress | None = None,
-) -> NetworkPolicy:
-    """Train DQN or masked PPO and keep the network alone. Needs the `learned` extra."""
-    from ucsearch.lab.gym import TaskVectorEnv
-    from ucsearch.lab.learned.sb3 import falling, train_dqn, train_ppo
-    from ucsearch.lab.learned.sb3_env import Windows
-
-    common: dict[str, Any] = dict(num_envs=windows, features=features, length=length)
-    play = collect(TaskVectorEnv(task, start, series, **common), 100, np.random.default_rng(seed))
-    seen = play.observations.astype(np.float64)
-    centre, spread = seen.mean(axis=0), seen.std(axis=0)
-    scale = np.where(spread > 1e-9 * (1.0 + np.abs(centre)), spread, np.inf)  # what is constant is not looked at
-    reward_scale = 10.0 * (float(play.rewards.std()) or 1.0)
-
-    def observe(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        scaled: NDArray[np.float32] = ((rows - centre) / scale).astype(np.float32)
-        return scaled
-
-    env = Windows(TaskVectorEnv(task, start, series, autoreset="same_step", **common), observe, reward_scale)
-    shape = {"net_arch": [hidden, hidden]}
-    if method == "ppo":
-        trained = train_ppo(
-            env, steps=steps, seed=seed, progress=progress, n_steps=64, batch_size=1024, n_epochs=4, gamma=0.95,
-            gae_lambda=0.95, learning_rate=falling(1e-3), policy_kwargs=shape,
-        )  # fmt: skip
-    elif method == "dqn":
-        trained = train_dqn(
-            env, steps=steps, seed=seed, progress=progress, train_freq=4, gradient_steps=16, batch_size=256, gamma=0.95,
-            learning_starts=10 * windows, target_update_interval=2_000, exploration_fraction=0.3,
-            exploration_final_eps=0.05, learning_rate=falling(1e-3), policy_kwargs=shape,
-        )  # fmt: skip
-    else:
-        raise InputError("method", repr(method), "'dqn' or 'ppo'")
-    network = trained.exported(centre, scale)
-    about = {**network.evidence.env, "reward_scale": reward_scale}
-    return dataclasses.replace(network, evidence=dataclasses.replace(network.evidence, env=about))

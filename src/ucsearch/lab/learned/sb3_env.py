@@ -1,6 +1,6 @@
 """A `TaskVectorEnv` as Stable-Baselines3 wants one: all windows in one compiled call, masks for masked PPO.
 
-Imported only by `ucsearch.lab.learned.sb3`; needs the `learned` extra.
+Needs the `learned` extra.
 """
 
 from __future__ import annotations

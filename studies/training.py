@@ -1,31 +1,38 @@
-"""DQN and PPO from Stable-Baselines3 on a `TaskEnv` or `Windows`, feasible at every step. Needs the `learned` extra.
+"""DQN and masked PPO from Stable-Baselines3, trained on the tasks, and their networks taken out of it.
 
-PPO is sb3-contrib's masked PPO. There is no masked DQN: ours is shielded by the mask, both while it plays (the
-environment takes the nearest feasible action, so that the value of an infeasible one is that of its stand-in) and when
-it is used (only feasible actions compete). SAC is left out, because it wants continuous actions.
+`scripts/train_policies.py` trains with it the policies that come with the package; what they are and why their settings
+are fair: docs/reference/comparators.md. SAC is left out: it wants continuous actions. Needs the extra `learned`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 
 from ucsearch.errors import InputError
-from ucsearch.lab.learned.base import Bools, Evidence, Floats, Ints, Progress, masked_argmax
+from ucsearch.lab.gym import TaskVectorEnv
+from ucsearch.lab.learned.base import Bools, Evidence, Floats, Ints, Progress, collect, masked_argmax
+from ucsearch.lab.learned.lost_sales import NetworkOrders
 from ucsearch.lab.learned.network import NetworkPolicy
 from ucsearch.lab.learned.sb3_env import Windows
 from ucsearch.lab.learned.store import read_policy, versions_of, write_policy
-
-__all__ = ["SB3Policy", "falling", "train_dqn", "train_ppo"]
+from ucsearch.replay.classics.instances import Instance
+from ucsearch.replay.classics.lost_sales import average_cost
+from ucsearch.task import Task
+from ucsearch.tasks import LeadTimeInventory
 
 DQN_METHOD, PPO_METHOD = "shielded DQN", "masked PPO"
 _PARTS = 10  # of the training, whose mean returns are kept
+_CENTRE, _SCALE = 5.0, 5.0  # of stocks and orders on lost-sales instances, for the network
+_REWARD_SCALE = 10.0  # currency; brings discounted costs to the order of 1
 
 
 class SB3Policy:
@@ -205,3 +212,94 @@ def falling(rate: float) -> Any:
 
     linear.__name__ = f"from {rate:g} in a line to 0"
     return linear
+
+
+# -------------------------------------------------------------------- networks of tables of results
+
+
+def train_network(
+    method: Literal["dqn", "ppo"],
+    task: Task,
+    start: Any,
+    series: Sequence[NDArray[Any]],
+    features: Sequence[NDArray[Any]],
+    *,
+    steps: int,
+    seed: int,
+    length: int = 50,
+    windows: int = 64,
+    hidden: int = 32,
+    progress: Progress | None = None,
+) -> NetworkPolicy:
+    """Train DQN or masked PPO and keep the network alone."""
+    common: dict[str, Any] = dict(num_envs=windows, features=features, length=length)
+    play = collect(TaskVectorEnv(task, start, series, **common), 100, np.random.default_rng(seed))
+    seen = play.observations.astype(np.float64)
+    centre, spread = seen.mean(axis=0), seen.std(axis=0)
+    scale = np.where(spread > 1e-9 * (1.0 + np.abs(centre)), spread, np.inf)  # what is constant is not looked at
+    reward_scale = 10.0 * (float(play.rewards.std()) or 1.0)
+
+    def observe(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        scaled: NDArray[np.float32] = ((rows - centre) / scale).astype(np.float32)
+        return scaled
+
+    env = Windows(TaskVectorEnv(task, start, series, autoreset="same_step", **common), observe, reward_scale)
+    shape = {"net_arch": [hidden, hidden]}
+    if method == "ppo":
+        trained = train_ppo(
+            env, steps=steps, seed=seed, progress=progress, n_steps=64, batch_size=1024, n_epochs=4, gamma=0.95,
+            gae_lambda=0.95, learning_rate=falling(1e-3), policy_kwargs=shape,
+        )  # fmt: skip
+    elif method == "dqn":
+        trained = train_dqn(
+            env, steps=steps, seed=seed, progress=progress, train_freq=4, gradient_steps=16, batch_size=256, gamma=0.95,
+            learning_starts=10 * windows, target_update_interval=2_000, exploration_fraction=0.3,
+            exploration_final_eps=0.05, learning_rate=falling(1e-3), policy_kwargs=shape,
+        )  # fmt: skip
+    else:
+        raise InputError("method", repr(method), "'dqn' or 'ppo'")
+    network = trained.exported(centre, scale)
+    about = {**network.evidence.env, "reward_scale": reward_scale}
+    return dataclasses.replace(network, evidence=dataclasses.replace(network.evidence, env=about))
+
+
+def lost_sales_windows(instance: Instance, seed: int, *, windows: int = 256, length: int = 100) -> Windows:
+    """The instance as an environment: demand drawn once, random stretches of it, all orders within the levels."""
+    levels, lead = instance.model().morton_levels, instance.lead_time
+    sizes = 14 if instance.family == "poisson" else 21
+    config = LeadTimeInventory(
+        lead_time=lead, order_sizes=tuple(float(x) for x in range(sizes)), shortage=float(instance.penalty_cost),
+        capacity=float(levels[0]), largest_order=float(levels[-1]),
+    )  # fmt: skip
+    rng = np.random.default_rng([seed, instance.penalty_cost, lead])
+    shape = (64, 4_000)
+    demand = rng.poisson(5.0, shape) if instance.family == "poisson" else rng.geometric(1.0 / 6.0, shape) - 1
+    env = TaskVectorEnv(
+        config.task(), config.state(4.0, (4.0,) * lead), list(demand.astype(np.float64)), num_envs=windows,
+        length=length, autoreset="same_step",
+    )  # fmt: skip
+
+    def observe(seen: NDArray[np.float32]) -> NDArray[np.float32]:
+        stock = np.concatenate([seen[:, :1] + seen[:, 1:2], seen[:, 2 : 1 + lead]], axis=1)
+        return ((stock - _CENTRE) / _SCALE).astype(np.float32)
+
+    return Windows(env, observe, _REWARD_SCALE)
+
+
+def train_lost_sales(
+    instance: Instance, *, steps: int, seed: int, hidden: int = 32, progress: Progress | None = None
+) -> NetworkPolicy:
+    """Train a masked PPO on one instance; its exact long-run cost is in the evidence's notes."""
+    settings: dict[str, Any] = dict(
+        n_steps=32, batch_size=2048, n_epochs=4, gamma=0.92, gae_lambda=0.95, ent_coef=0.0,
+        learning_rate=falling(2e-3), policy_kwargs={"net_arch": [hidden, hidden]},
+    )  # fmt: skip
+    windows = lost_sales_windows(instance, seed)
+    trained = train_ppo(windows, steps=steps, seed=seed, progress=progress, **settings)
+    lead = instance.lead_time
+    network = trained.exported(np.full(lead, _CENTRE), np.full(lead, _SCALE))
+    model = instance.model()
+    cost = average_cost(model, NetworkOrders(model, network)).value
+    env = {**network.evidence.env, "instance": instance.name, "reward_scale": _REWARD_SCALE}
+    notes = (f"exact long-run cost {cost:.6f} per period",)
+    return dataclasses.replace(network, evidence=dataclasses.replace(network.evidence, env=env, notes=notes))
