@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ucsearch.records.log import AuditLog as AuditLog
     from ucsearch.task import Condition as Condition
     from ucsearch.task import Continuation as Continuation
+    from ucsearch.task import Fill as Fill
     from ucsearch.task import Task as Task
     from ucsearch.trace import Trace as Trace
 
@@ -66,6 +67,7 @@ _HOME = {
     "Decision": "decision.decision",
     "DecisionPanel": "decision.decision",
     "Exact": "policies",
+    "Fill": "task",
     "Gate": "decision.gate",
     "InputError": "errors",
     "MCTS": "policies",

@@ -528,7 +528,7 @@ def _limits(limits: Any, actions: NDArray[np.float64]) -> tuple[float, float]:
 
 def _check_fill(given: Any, prepare: Callable[..., Any] | None, outcome: type[Any] | None) -> None:
     if not isinstance(given, Fill):
-        raise InputError("task.prepare_into", repr(given), "a Fill of ucsearch.task")
+        raise InputError("task.prepare_into", repr(given), "a uc.Fill")
     if prepare is None or arity(prepare) != 3 or outcome is not None:
         expected = "a task with prepare(outcomes, p, view) and outcomes of one number"
         raise InputError("task.prepare_into", "a Fill", expected)

@@ -12,7 +12,6 @@ import pytest
 import ucsearch as uc
 from ucsearch.engine.compiled import compile as kernels
 from ucsearch.errors import InputError, TaskError, UncompilableWarning
-from ucsearch.task import Fill
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.inventory.bound import MEAN, TOP
 from ucsearch.tasks.inventory.bound import fill as own_fill
@@ -38,7 +37,7 @@ def assert_equal(a: Any, b: Any) -> None:
 
 def with_fill(fill: Any, **more: Any) -> uc.Task:
     assert LIBRARY is not None
-    return dataclasses.replace(TASK, prepare_into=Fill(LIBRARY.room, fill, **more))
+    return dataclasses.replace(TASK, prepare_into=uc.Fill(LIBRARY.room, fill, **more))
 
 
 def larger_demand(table: Any, outcomes: Any, p: Any, view: Any) -> None:
@@ -106,7 +105,7 @@ def test_check_task_finds_it(fill: Any, words: str) -> None:
 
 
 def test_check_task_finds_too_little_room() -> None:
-    task = dataclasses.replace(TASK, prepare_into=Fill(lambda steps, members: steps, lambda t, y, p, v: None))
+    task = dataclasses.replace(TASK, prepare_into=uc.Fill(lambda steps, members: steps, lambda t, y, p, v: None))
     with pytest.raises(TaskError, match=r"prepare_into.room is 3, and the table of prepare has \d+ numbers"):
         uc.check_task(task, INVENTORY.state(2.0, (1.0,)), [1.0, 4.0], depth=2)
 
@@ -126,13 +125,13 @@ def test_checked_and_unchecked_are_two_kernels() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no Fill": ({"prepare_into": len}, "expected a Fill"),
+    "no Fill": ({"prepare_into": len}, "expected a uc.Fill"),
     "no prepare": ({"prepare": None, "bound": None}, r"expected a task with prepare\(outcomes, p, view\)"),
-    "a fill of three": ({"prepare_into": Fill(lambda s, m: s, lambda t, y, p: None)}, "prepare_into.fill: saw 3"),  # type: ignore[arg-type, misc]
+    "a fill of three": ({"prepare_into": uc.Fill(lambda s, m: s, lambda t, y, p: None)}, "prepare_into.fill: saw 3"),  # type: ignore[arg-type, misc]
     "a room that is no sum of multiples": (
-        {"prepare_into": Fill(lambda s, m: s * s + 1, lambda t, y, p, v: None)}, "room: saw 50 for 7 steps",
+        {"prepare_into": uc.Fill(lambda s, m: s * s + 1, lambda t, y, p, v: None)}, "room: saw 50 for 7 steps",
     ),
-    "no room": ({"prepare_into": Fill(lambda s, m: 0, lambda t, y, p, v: None)}, "prepare_into.room: saw 0"),
+    "no room": ({"prepare_into": uc.Fill(lambda s, m: 0, lambda t, y, p, v: None)}, "prepare_into.room: saw 0"),
 }  # fmt: skip
 
 
