@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,16 @@ def _first(record: dict[str, Any]) -> dict[str, Any]:
     return member
 
 
+def just_below(record: dict[str, Any]) -> float:
+    """One rounding below what the members use."""
+    return math.nextafter(math.fsum(member["action"] or 0.0 for member in record["members"]), 0.0)
+
+
 FORGERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a better bound": lambda r: r["claim"].update(upper=r["claim"]["lower"]),
     "a better value": lambda r: r["claim"].update(lower=r["claim"]["lower"] + 1.0),
     "passed": lambda r: r["claim"].update(passed=True, reason="none"),
+    "a limit just below what is used": lambda r: r["shared"][0]["limits"].update({"": just_below(r)}),
     "a wider limit": lambda r: r["shared"][0]["limits"].update({"": 1.0}),
     "another action": lambda r: _first(r).update(action=18 if _first(r)["action"] == 0 else 0),
     "an action without a value": lambda r: _first(r).update(action=7),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -28,18 +29,20 @@ class SegmentReader(AuditReader):
     """Reads like an `AuditReader`; decisions of segments are entries too, whose number is their segment's and whose id
     is their row's digest."""
 
-    _held: dict[str, dict[str, bytes]]
-    _tasks: dict[str, Task]
+    def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = 5.0, single: bool = False) -> None:
+        super().__init__(path, timeout_s=timeout_s, single=single)
+        self._row_blobs: dict[str, dict[str, bytes]] = {}  # of the rows that were read, by their digests
+        self._tasks: dict[str, Task] = {}
 
     def knowing(self, tasks: Mapping[str, Task]) -> Self:
         """With tasks that do not ship with the package, by the name that records have for them."""
-        self.__dict__["_tasks"] = dict(tasks)
+        self._tasks = dict(tasks)
         return self
 
     def _found(self, row: Row, sealed: Sealed, place: Place) -> Row:
         """The row as an entry, its blobs kept for `blobs_of`."""
         shared = Shared.read(folder_of(self.file_of(row), sealed.run) / SHARED)
-        rebuilt_row = next(iter(rebuilt(place.batch, shared, [place.row], tasks=self.__dict__.get("_tasks"))))
+        rebuilt_row = next(iter(rebuilt(place.batch, shared, [place.row], tasks=self._tasks)))
         if rebuilt_row.differs:
             raise RecordError(
                 f"{place.part}, series {place.batch.texts['series'][place.row]!r}: "
@@ -47,7 +50,7 @@ class SegmentReader(AuditReader):
             )
         record, blobs = record_of(rebuilt_row, place.batch.texts["series"][place.row])
         name = place.digest.hex()
-        self.__dict__.setdefault("_held", {})[name] = blobs
+        self._row_blobs[name] = blobs
         return Row(row.seq, name, name, row.head, row.written_at, canonical(record))
 
     def newest(self, series: str, plan: str | None = None) -> Row | None:
@@ -76,19 +79,19 @@ class SegmentReader(AuditReader):
             raise
 
     def blobs_of(self, row: Row) -> dict[str, bytes]:
-        blobs: dict[str, dict[str, bytes]] = self.__dict__.get("_held", {})
-        return blobs[row.id] if row.id in blobs else super().blobs_of(row)
+        blobs = self._row_blobs.get(row.id)
+        return super().blobs_of(row) if blobs is None else blobs
 
     def overrides_of(self, row: Row) -> tuple[Row, ...]:
         """The overrides of a decision, of a segment's too, oldest first."""
-        if row.id not in self.__dict__.get("_held", {}):
+        if row.id not in self._row_blobs:
             return self.overrides(row.seq)
         series = row.record["series"]
         return tuple(o for o in self.overrides(row.seq) if o.record.get("series") == series)
 
     def segment_of(self, row: Row) -> Sealed | None:
         """The segment that a decision is in; None for an entry of its own."""
-        if row.id not in self.__dict__.get("_held", {}):
+        if row.id not in self._row_blobs:
             return None
         return Sealed.read(super().get(row.seq).record, f"entry {row.seq}")
 
