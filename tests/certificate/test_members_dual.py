@@ -26,7 +26,6 @@ from ucsearch.certificate.members.bound import MembersBounds, members_bounds
 from ucsearch.certificate.members.graph import window_graph
 from ucsearch.engine import PanelPlan
 from ucsearch.engine.status import Fault, Status
-from ucsearch.errors import BudgetError, InputError
 from ucsearch.spreads import NUMBERS
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "members_bound.json"
@@ -435,26 +434,6 @@ def test_enumeration_counts_its_nodes_and_begins_where_it_may() -> None:
         assert found.upper[0, 2] == -math.inf
 
 
-def test_enough_is_a_distance_from_the_plan_that_is_known() -> None:
-    case, path = CASES["three"], [1, 0, 2]
-    own = [feasible_returns(case, j)[tuple(path)] for j in range(3)]
-    known = true_score(own, case.p, "std", 0.5)
-    whole, never, *rows = (
-        bounds("three", "std", steps=40, incumbent=path, enough=x).upper[0] for x in (None, 1e6, 0.0, 0.05, 0.2)
-    )
-    assert never.tolist() == whole.tolist()
-    assert whole[1] > known  # its own action is never left early
-    before = known
-    for enough, row in zip((0.0, 0.05, 0.2), rows, strict=True):
-        assert row[1] == whole[1]
-        assert whole[2] < row[2] <= known - enough  # left as soon as it lies so far below
-        assert row[2] < before
-        before = row[2]
-    for enough in (None, 0.0):  # a plan that begins with the first action is one too
-        row = bounds("ramped", "std", steps=40, incumbent=[0, 0, 1], enough=enough).upper[0]
-        assert row[1] == pytest.approx(-8.0138691 if enough is None else -7.5435195, abs=1e-6)
-
-
 def test_only_some_windows_and_the_rest_untouched() -> None:
     plan = shelf_plan(3)
     everything = of_plan(plan)
@@ -555,39 +534,3 @@ def test_tasks_with_continuations_are_left_alone() -> None:
 
 def none_at(s: Shelf, h: int, p: Costs) -> float:
     return 0.0
-
-
-def test_bad_input_is_refused() -> None:
-    plan = shelf_plan(2)
-    path = plan.outputs.path
-    most = {"steps": 1_000_000, "node_budget": 1 << 28, "threads": 1024, "few_plans": 1 << 28}
-    for field, value in most.items():
-        least = 0 if field == "few_plans" else 1
-        for wrong in (least - 1, value + 1, True, float(least), None):
-            with pytest.raises(BudgetError, match=field):
-                of_plan(plan, **{field: wrong})
-        of_plan(plan, only=np.array([False, False]), **{field: value})
-        of_plan(plan, only=np.array([False, False]), **{field: least})
-    with pytest.raises(InputError, match="engine") as named:
-        of_plan(plan, engine="fast")
-    assert "'auto', 'python' or 'compiled'" in str(named.value)
-    with pytest.raises(InputError, match="engine"):  # also where there is nothing to do
-        of_plan(plan, only=np.array([False, False]), engine="fast")
-    for field, wrong in (
-        ("enough", math.nan), ("enough", -1e-9), ("enough", "1"), ("only", np.array([1, 0])),
-        ("only", np.array([True])), ("incumbent", path[:1]), ("incumbent", path[:, :1]), ("incumbent", path + 0.0),
-    ):  # fmt: skip
-        with pytest.raises(InputError, match=field):
-            of_plan(plan, **{field: wrong})
-    for field, right in (("enough", 0), ("enough", 0.5), ("engine", "auto"), ("incumbent", path.astype(np.uint8))):
-        of_plan(plan, only=np.array([False, False]), **{field: right})
-    for at, index in ((-2, (1, 1)), (3, (0, 1))):
-        odd = np.zeros((2, 2), int)
-        odd[index] = at
-        with pytest.raises(InputError) as seen:
-            of_plan(plan, odd)
-        assert (seen.value.field, seen.value.seen, seen.value.index) == ("incumbent", at, index)
-        assert "from -1 to 2" in str(seen.value)
-    mean = plan.settings._replace(mode=0)
-    with pytest.raises(InputError, match=r"settings\.mode"):
-        members_bounds(plan.task, plan.layout, mean, plan.inputs, path)

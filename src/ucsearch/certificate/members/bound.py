@@ -21,18 +21,14 @@ from ucsearch.certificate.members.graph import ALGORITHM, compiled_graph, window
 from ucsearch.engine.arrays import Inputs, read_only
 from ucsearch.engine.choose import choose_kernel
 from ucsearch.engine.status import ENUMERATE_BELOW, Status
-from ucsearch.errors import BudgetError, InputError
 from ucsearch.layout import Layout, own_row
-from ucsearch.policies import MODES, Settings
+from ucsearch.policies import Settings
 from ucsearch.task import Task
 
 __all__ = ["MembersBounds", "members_bounds"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
-
-_MAX_NODES = 1 << 28  # node numbers are 32-bit
-_MAX_STEPS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +55,6 @@ def members_bounds(
     steps: int = 150,
     node_budget: int = 500_000,
     engine: Literal["auto", "python", "compiled"] = "auto",
-    enough: float | None = None,
     few_plans: int = ENUMERATE_BELOW,
     only: NDArray[np.bool_] | None = None,
     threads: int = 1,
@@ -68,44 +63,35 @@ def members_bounds(
 
     `incumbent` (W, d): action indices of the best known path, a row of -1 where there is none; it steers the search
     for good weights and is not trusted. `steps` passes per first action, `node_budget` member states per window
-    (beyond it the window is NaN). `enough`: stop improving a bound once it lies this far below the incumbent's score.
-    Up to `few_plans` action sequences are enumerated instead, which is cheaper and exact. `only` (W,): windows to
-    compute, the rest is NaN. Tasks with continuations are not supported: all NaN.
+    (beyond it the window is NaN). Up to `few_plans` action sequences are enumerated instead, which is cheaper and
+    exact. `only` (W,): windows to compute, the rest is NaN. Tasks with continuations are not supported: all NaN.
     """
     windows, m = inputs.states.shape[0], inputs.actions.shape[1]
-    _check(settings, inputs, incumbent, engine, enough, only)
-    _check_counts(
-        steps=(steps, 1, _MAX_STEPS),
-        node_budget=(node_budget, 1, _MAX_NODES),
-        threads=(threads, 1, 1024),
-        few_plans=(few_plans, 0, _MAX_NODES),
-    )
-    found = MembersBounds(
+    bounds = MembersBounds(
         np.full((windows, m), np.nan), np.full((windows, m), np.nan), np.zeros(windows, np.bool_),
         np.zeros(windows, np.int64), np.zeros((windows, 3), np.int64),
     )  # fmt: skip
-    wanted = np.arange(windows) if only is None else np.flatnonzero(only)
-    if task.continuations or not wanted.size:
-        return found
+    chosen = np.arange(windows) if only is None else np.flatnonzero(only)
+    if task.continuations or not chosen.size:
+        return bounds
     from ucsearch.certificate.members.dual import first_bounds
 
     s = settings._replace(
         algorithm=ALGORITHM, use_bound=False, node_budget=node_budget, extra_i=(), extra_f=(), reach=settings.depth
     )
     inputs = Inputs(*map(read_only, inputs))
-    kernel = _kernel(task, layout, s, inputs, engine, int(wanted.size))
+    kernel = _kernel(task, layout, s, inputs, engine, int(chosen.size))
     factors = np.array(s.discounts)
     paths = np.ascontiguousarray(incumbent, np.int64)
-    allowance = np.inf if enough is None else float(enough)
 
-    def one(w: int) -> None:
+    def bound_window(w: int) -> None:
         graph = None
         if kernel is not None:
             with contextlib.suppress(Exception):  # a rule raised in compiled code: the plain engine says where
                 graph = compiled_graph(kernel, s, inputs, factors, w)
         if graph is None:
             graph = window_graph(task, s, layout, inputs, w)
-        found.nodes[w], found.fault[w] = graph.nodes, graph.fault
+        bounds.nodes[w], bounds.fault[w] = graph.nodes, graph.fault
         if graph.status != Status.PROVED:
             return
         weights = np.array(own_row(inputs.weights, w))
@@ -114,19 +100,19 @@ def members_bounds(
         for _ in range(s.depth):
             plans *= float(np.count_nonzero(actions == actions))
         few = plans <= few_plans
-        found.nodes[w] += first_bounds(
+        bounds.nodes[w] += first_bounds(
             s.depth, m, graph.starts, graph.first, graph.act, graph.child, graph.gain, graph.end, weights, s.risk,
-            (s.spread, s.tail), paths[w], steps, few, allowance, found.upper[w], found.perfect[w],
+            (s.spread, s.tail), paths[w], steps, few, bounds.upper[w], bounds.perfect[w],
         )  # fmt: skip
-        found.exact[w] = few
+        bounds.exact[w] = few
 
-    if kernel is None or threads == 1 or wanted.size == 1:
-        for w in wanted.tolist():
-            one(w)
+    if kernel is None or threads == 1 or chosen.size == 1:
+        for w in chosen.tolist():
+            bound_window(w)
     else:
         with ThreadPoolExecutor(max_workers=threads) as pool:
-            list(pool.map(one, wanted.tolist()))
-    return found
+            list(pool.map(bound_window, chosen.tolist()))
+    return bounds
 
 
 def _kernel(
@@ -136,30 +122,3 @@ def _kernel(
     members, m = inputs.members.shape[1], inputs.actions.shape[1]
     states = min(settings.node_budget, members * m ** min(settings.depth - 1, 24))
     return cast(Callable[..., Any] | None, choose_kernel(task, layout, settings, engine, windows * states * m))
-
-
-def _check(settings: Settings, inputs: Inputs, incumbent: Any, engine: Any, enough: Any, only: Any) -> None:
-    windows, m = inputs.states.shape[0], inputs.actions.shape[1]
-    if settings.mode != MODES["members"]:
-        raise InputError(
-            "settings.mode", settings.mode, f"{MODES['members']} (members): it is no bound for other modes"
-        )
-    if engine not in ("auto", "python", "compiled"):
-        raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'")
-    if enough is not None and not (isinstance(enough, int | float) and enough >= 0.0):
-        raise InputError("enough", repr(enough), "None or a number of at least 0")
-    paths = np.asarray(incumbent)
-    if paths.shape != (windows, settings.depth) or paths.dtype.kind not in "iu":
-        seen = f"{paths.dtype} {paths.shape}"
-        raise InputError("incumbent", seen, f"action indices of shape ({windows}, {settings.depth})")
-    if not ((paths >= -1) & (paths < m)).all():
-        at = tuple(int(i) for i in np.argwhere(~((paths >= -1) & (paths < m)))[0])
-        raise InputError("incumbent", int(paths[at]), f"an action index from -1 to {m - 1}", index=at)
-    if only is not None and (np.asarray(only).dtype != np.bool_ or np.shape(only) != (windows,)):
-        raise InputError("only", f"{np.asarray(only).dtype} {np.shape(only)}", f"({windows},) booleans")
-
-
-def _check_counts(**counts: tuple[Any, int, int]) -> None:
-    for name, (value, low, high) in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise BudgetError(name, repr(value), f"a whole number from {low} to {high}")

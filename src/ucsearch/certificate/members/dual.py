@@ -288,9 +288,9 @@ def _keep(penalty: Floats, w: Floats, best_penalty: Floats, best_w: Floats) -> N
 @compiled
 def _penalised(
     d: int, m: int, part: Part, p: Floats, lam: float, spread: Measure, plan: Longs, seed: Floats, steps: int,
-    level: float, warm: bool, best_penalty: Floats, best_w: Floats,
+    warm: bool, best_penalty: Floats, best_w: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """The best bound in `steps` backward passes (fewer once it is tight or at most `level`), and the plain one.
+    """The best bound in `steps` backward passes (fewer once it is tight), and the plain one.
 
     `plan` is tried as a common plan; `seed` are the returns to weigh at if it does not fit. Penalties take Polyak
     steps towards the best common plan met on the way, weights Frank-Wolfe steps towards those that are tight at the
@@ -332,7 +332,7 @@ def _penalised(
             _keep(penalty, w, best_penalty, best_w)
         if _common_returns(d, m, part, plan, q, value, common):
             floor = max(floor, score_of(common, p, lam, spread))
-        if best <= level or best - floor <= _TIGHT * abs(best):
+        if best - floor <= _TIGHT * abs(best):
             break
         rate = max(_MEMORY, 1.0 / (t + 1.0))
         for j in range(p.size):
@@ -364,20 +364,17 @@ def _penalised(
 @compiled
 def first_bounds(
     d: int, m: int, starts: Longs, first: Longs, act: Ints, child: Ints, gain: Floats, end: Floats, p: Floats,
-    lam: float, spread: Measure, incumbent: Longs, steps: int, few: bool, enough: float, upper: Floats, plain: Floats,
+    lam: float, spread: Measure, incumbent: Longs, steps: int, few: bool, upper: Floats, plain: Floats,
 ) -> int:  # fmt: skip
     """Bounds for every first action into `upper` and `plain` (m,); returns the joint nodes visited.
 
-    `few`: enumerate, so that `upper` is exact. `enough`: do not go further than this below the incumbent's score.
+    `few`: enumerate, so that `upper` is exact.
     """
     alive = living(starts, first, child, d)
     seed = np.zeros(p.size)
-    level = -np.inf
     if incumbent[0] >= 0:
         fits, part = after(incumbent[0], d, starts, first, act, child, gain, end, alive)
-        if fits and _common_returns(d, m, part, incumbent, p, seed[:0], seed):
-            level = score_of(seed, p, lam, spread) - enough
-        else:
+        if not (fits and _common_returns(d, m, part, incumbent, p, seed[:0], seed)):
             seed = np.zeros(p.size)
     # From the incumbent's action upwards, then from it downwards: each starts where its neighbour ended.
     nodes, bounded, start = 0, 0, max(incumbent[0], 0)
@@ -392,7 +389,7 @@ def first_bounds(
         fits, part = after(a, d, starts, first, act, child, gain, end, alive)
         if fits:
             upper[a], plain[a] = _penalised(
-                d, m, part, p, lam, spread, incumbent, seed, 1 if few else steps, level, bounded > 0, penalty, w
+                d, m, part, p, lam, spread, incumbent, seed, 1 if few else steps, bounded > 0, penalty, w
             )
             bounded += 1
             if few:
