@@ -106,8 +106,8 @@ def search(
         raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'", hint=hint)
     problem = _prepared(task, [state], trace, policy, params, actions)
     outputs, used, faults = _searched(problem, Work(engine, 1, keep_paths=True))
-    said = faults[0].detail if faults else ""
-    plan = Plan(task, trace, policy, problem.settings, problem.layout, problem.inputs, outputs, 0, used, said)
+    detail = faults[0].detail if faults else ""
+    plan = Plan(task, trace, policy, problem.settings, problem.layout, problem.inputs, outputs, 0, used, detail)
     if plan.status is Status.TASK_ERROR:
         cause = faults[0].__cause__ if faults else None  # the user's own traceback
         raise (plan.error or TaskError("unknown fault", task=task.name)) from cause
@@ -145,9 +145,9 @@ def search_again(
     stop: Callable[[], bool] | None,
 ) -> PanelPlan:  # fmt: skip
     """The windows of a panel by another policy: what they are was checked and laid out for the first one."""
-    task, trace, given = plan.task, plan.trace, plan.inputs
-    settings = _resolved(policy, task, trace, given.actions.shape[1])
-    inputs = inputs_of(given.states, given.params, given.actions, trace, settings)
+    task, trace, inputs_of_plan = plan.task, plan.trace, plan.inputs
+    settings = _resolved(policy, task, trace, inputs_of_plan.actions.shape[1])
+    inputs = inputs_of(inputs_of_plan.states, inputs_of_plan.params, inputs_of_plan.actions, trace, settings)
     problem = Problem(task, trace, policy, settings, plan.layout, inputs)
     return _panel(problem, Work(engine, thread_count(threads), keep_paths, None, stop))
 
@@ -168,16 +168,16 @@ def _prepared(task: Task, states: Any, trace: Trace, policy: Policy, params: Any
 
 def _resolved(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
     """`resolve`, once for a policy and all traces of a shape; kept on the task, as policies do not change."""
-    known: dict[Any, tuple[Policy, Settings]] = task.cache.setdefault("settings", {})
+    resolved: dict[Any, tuple[Policy, Settings]] = task.cache.setdefault("settings", {})
     key = (id(policy), trace.mean.shape[1:], trace.q.shape[2], actions)
-    found = known.get(key)
-    if found is None or found[0] is not policy:
-        found = (policy, resolve(policy, task, trace, actions))  # the policy is held, so that its id is no other's
-        if len(known) >= _PREPARED:
-            known.clear()
-        if len(found[1].extra_i) <= _LONG:  # a warm start for a whole panel is long and not asked for twice
-            known[key] = found
-    return found[1]
+    entry = resolved.get(key)
+    if entry is None or entry[0] is not policy:
+        entry = (policy, resolve(policy, task, trace, actions))  # the policy is held, so that its id is no other's
+        if len(resolved) >= _PREPARED:
+            resolved.clear()
+        if len(entry[1].extra_i) <= _LONG:  # a warm start for a whole panel is long and not asked for twice
+            resolved[key] = entry
+    return entry[1]
 
 
 def thread_count(threads: int | None) -> int:
@@ -253,34 +253,36 @@ def _on_device(problem: Problem, work: Work, outputs: Outputs, faults: Faults) -
 
     whole = problem.inputs.repeated()
     way = Way(work.threads, work.progress, work.stop)
-    left = run_on_device(problem.task, problem.layout, problem.settings, whole, outputs, way)
-    if not left.size:
+    undone = run_on_device(problem.task, problem.layout, problem.settings, whole, outputs, way)
+    if not undone.size:
         return
-    rest = problem.of(take(whole, left))
+    rest = problem.of(take(whole, undone))
     kernel = choose_kernel(
         problem.task, problem.layout, problem.settings, "auto", rest.edges, inputs=rest.inputs
     )  # fmt: skip
-    own = Outputs.empty(len(left), outputs.flags.shape[1], problem.settings.depth, outputs.paths.shape[0] > 0)
-    found: Faults = {}
-    _on_cpu(rest, Work("compiled", work.threads, stop=work.stop), kernel, own, found)
-    pairs: list[tuple[NDArray[Any], NDArray[Any]]] = list(zip(outputs, own, strict=True))
+    rest_outputs = Outputs.empty(
+        len(undone), outputs.flags.shape[1], problem.settings.depth, outputs.paths.shape[0] > 0
+    )
+    rest_faults: Faults = {}
+    _on_cpu(rest, Work("compiled", work.threads, stop=work.stop), kernel, rest_outputs, rest_faults)
+    pairs: list[tuple[NDArray[Any], NDArray[Any]]] = list(zip(outputs, rest_outputs, strict=True))
     for all_windows, part in pairs:
         if part.shape[0]:
-            all_windows[left] = part
-    faults.update({int(left[w]): fault for w, fault in found.items()})
+            all_windows[undone] = part
+    faults.update({int(undone[w]): fault for w, fault in rest_faults.items()})
 
 
 def _beyond(done: int, progress: Callable[[int], None] | None) -> Callable[[int], None] | None:
     """What is told of windows, less the first ones: those were told before."""
     if progress is None or not done:
         return progress
-    lock, told = threading.Lock(), [-done]
+    lock, total = threading.Lock(), [-done]
 
     def tell(count: int) -> None:
         with lock:
-            before = max(told[0], 0)
-            told[0] += count
-            more = max(told[0], 0) - before
+            before = max(total[0], 0)
+            total[0] += count
+            more = max(total[0], 0) - before
         if more:
             progress(more)
 

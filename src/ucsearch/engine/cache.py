@@ -70,9 +70,9 @@ def is_trusted(folder: Path) -> bool:
 
 
 def _places() -> list[Path]:
-    given = os.environ.get("UCSEARCH_CACHE_DIR")
-    if given:
-        return [Path(given).expanduser()]
+    folder = os.environ.get("UCSEARCH_CACHE_DIR")
+    if folder:
+        return [Path(folder).expanduser()]
     temporary = Path(tempfile.gettempdir()) / f"ucsearch-{_uid()}" / "kernels"
     base = os.environ.get("XDG_CACHE_HOME")
     try:
@@ -126,11 +126,11 @@ def compiled(function: Function) -> Function:
 
     from ucsearch.engine.compiled.numba_tricks import OnDisk
 
-    made: Any = njit(nogil=True, error_model="numpy")(function)
-    if hasattr(made, "py_func"):  # else NUMBA_DISABLE_JIT is set
-        made._cache = OnDisk(lambda: _files_of(function), function.__qualname__)
-        made._compiler.compile = _told(made._compiler.compile)  # asked only where nothing is on disk
-    return cast(Function, made)
+    dispatcher: Any = njit(nogil=True, error_model="numpy")(function)
+    if hasattr(dispatcher, "py_func"):  # else NUMBA_DISABLE_JIT is set
+        dispatcher._cache = OnDisk(lambda: _files_of(function), function.__qualname__)
+        dispatcher._compiler.compile = _told(dispatcher._compiler.compile)  # asked only where nothing is on disk
+    return cast(Function, dispatcher)
 
 
 def _files_of(function: Callable[..., Any]) -> Files | None:

@@ -33,15 +33,15 @@ def inputs_of(states: Floats, params: Floats, actions: Floats, trace: Trace, set
 def forecast_arrays(trace: Trace, settings: Settings) -> tuple[Floats, ...]:
     """What `Inputs` takes of a trace; looked at once for each."""
     closed = settings.mode == _CLOSED and trace.has_law
-    kept = "_kept_law" if closed else "_kept_forecast"
-    found: tuple[Floats, ...] | None = trace.__dict__.get(kept)
-    if found is None:
+    key = "_kept_law" if closed else "_kept_forecast"
+    kept: tuple[Floats, ...] | None = trace.__dict__.get(key)
+    if kept is None:
         arrays = [trace.mean, trace.members, trace.weights, trace.q, trace.u]
         if closed:
             law = trace.laws  # packed as `Inputs` says
             arrays[1:] = [law.points[:, :, None], law.weights, law.after[:, None], law.starts[:, None]]
-        found = trace.__dict__[kept] = tuple(map(read_only, arrays))
-    return found
+        kept = trace.__dict__[key] = tuple(map(read_only, arrays))
+    return kept
 
 
 def branches(settings: Settings) -> int:

@@ -305,8 +305,8 @@ class Plan:
         most = "" if math.isnan(upper) else f"cannot score more than {figure(upper)}"
         if self._out_of_budget:
             s = self.settings
-            known = explain_progress(self.expansions, s.node_budget, self.is_closed, best, most)
-            return known + more_effort(s.node_budget, s.depth)
+            progress = explain_progress(self.expansions, s.node_budget, self.is_closed, best, most)
+            return progress + more_effort(s.node_budget, s.depth)
         if self.error is not None:
             return f"A rule of the task failed: {self.error}."
         if self.proved:

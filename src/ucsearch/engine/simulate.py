@@ -127,14 +127,23 @@ class Simulator:
         at: Ints | int = 0,
     ) -> Step:  # fmt: skip
         count, size = len(rows), self.layout.size
-        given = rows
+        laid_out = rows
         if self.task.timed:
-            given = np.concatenate([rows, np.broadcast_to(np.asarray(at, float), (count,))[:, None]], axis=1)
-        following = np.empty((count, 1, given.shape[1]))
+            laid_out = np.concatenate([rows, np.broadcast_to(np.asarray(at, float), (count,))[:, None]], axis=1)
+        following = np.empty((count, 1, laid_out.shape[1]))
         rewards, faults = np.zeros(count), np.zeros(count, np.int64)
         mask = np.empty((count, self.actions.shape[1]), np.bool_)
         kernel(
-            given[:, None, :], self.params, self.actions, index, y[:, None, :], following, rewards, faults, mask, move
+            laid_out[:, None, :],
+            self.params,
+            self.actions,
+            index,
+            y[:, None, :],
+            following,
+            rewards,
+            faults,
+            mask,
+            move,
         )
         if faults.any():
             self._raise(int(np.argmax(faults != 0)), int(faults[faults != 0][0]), index)
@@ -145,8 +154,8 @@ class Simulator:
         following, rewards = np.array(rows), np.zeros(len(rows))
         mask = np.zeros((len(rows), self.actions.shape[1]), np.bool_)
         for w, row in enumerate(rows.tolist()):
-            own = own_row(self.params, w).tolist()
-            p = None if params_layout is None else params_layout.build(own)
+            numbers = own_row(self.params, w).tolist()
+            p = None if params_layout is None else params_layout.build(numbers)
             state, h = layout.build(row), int(np.broadcast_to(at, (len(rows),))[w])
             actions = [task.action_of(a) for a in own_row(self.actions, w).tolist()]
             if move and index[w] >= 0:

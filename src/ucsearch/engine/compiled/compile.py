@@ -68,21 +68,21 @@ def load(task: Task, layout: Layout, kind: Kind, warm: Callable[[Entry], None], 
     Raises `rules.dialect.Refused` where the task's rules do not compile, and whatever numba raises."""
     with LOCK:
         name = name_of(task, layout, kind)
-        found = _loaded.get(name)
-        if found is not None:
-            return found
+        kernel = _loaded.get(name)
+        if kernel is not None:
+            return kernel
         folder = cache_dir()
         with file_lock(folder, name[:_LOCKS]), _uncollected(), _said(what, is_on_disk(name)):
             try:
-                made = _made(task, layout, kind, warm, name, folder, whole=False)
+                kernel = _made(task, layout, kind, warm, name, folder, whole=False)
             except (Refused, Unreadable):
                 raise
             except Exception as error:
                 # An inside of numba that has changed, or damaged machine code: once more, as numba does it.
                 _log.debug("compiling %s as a whole after %r", what, error)
-                made = _made(task, layout, kind, warm, name, None, whole=True)
-        _loaded[name] = made
-        return made
+                kernel = _made(task, layout, kind, warm, name, None, whole=True)
+        _loaded[name] = kernel
+        return kernel
 
 
 def plain(task: Task, layout: Layout, kind: Kind) -> Entry:
@@ -91,9 +91,9 @@ def plain(task: Task, layout: Layout, kind: Kind) -> Entry:
 
 
 def _built(task: Task, layout: Layout, kind: Kind, jit: Any) -> Entry:
-    asked, shape = rules.build(task, layout, kind.mode, kind.use_bound, jit)
-    made: Entry = import_module(kind.module).build(asked, shape, jit)
-    return made
+    functions, shape = rules.build(task, layout, kind.mode, kind.use_bound, jit)
+    entry: Entry = import_module(kind.module).build(functions, shape, jit)
+    return entry
 
 
 def _made(
@@ -186,7 +186,8 @@ def name_of(task: Task, layout: Layout, kind: Kind) -> str:
     if fill is not None:
         roles |= {"fill": fill.fill, "room": fill.room}
         digest.update(f"unchecked {fill.unchecked}".encode())
-    rows = [(one.lengths, sorted(one.whole), one.kind._fields) for one in (layout, params) if one is not None]
+    layouts = [item for item in (layout, params) if item is not None]
+    rows = [(item.lengths, sorted(item.whole), item.kind._fields) for item in layouts]
     outcome = None if task.outcome is None else task.outcome._fields
     grids = [item.grid for item in task.followed]
     digest.update(repr((kind, rows, outcome, grids, task.by_rest, task.by_step, sorted(task.timed))).encode())
@@ -203,7 +204,7 @@ def _ours(module: str) -> bytes:
     digest = hashlib.sha256(repr((sys.version, platform.machine(), versions)).encode())
     root = Path(__file__).parents[2]
     paths = [path for part in _OURS for path in (sorted((root / part).glob("*.py")) or [root / part])]
-    own = import_module(module).__file__
-    for path in [*paths, Path(own or "")]:
+    source = import_module(module).__file__
+    for path in [*paths, Path(source or "")]:
         digest.update(path.read_bytes())
     return digest.digest()

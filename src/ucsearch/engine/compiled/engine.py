@@ -128,11 +128,11 @@ def held(task: Task, layout: Layout, settings: Settings, inputs: Inputs, edges: 
             def search(few: Inputs, outputs: Outputs, plainly: Callable[[int], None]) -> None:
                 run(kernel, settings, few.repeated(), outputs, plainly)
 
-            found = difference(search, task, layout, settings, inputs, edges, branches(settings))
-            if found is not None:
+            cause = difference(search, task, layout, settings, inputs, edges, branches(settings))
+            if cause is not None:
                 slot.call = slot.loaded = None
                 words = f"the kernel of {settings.algorithm} for task {task.name!r} is not used"
-                warn_user(f"{words}: it gives other bytes than plain Python ({found})", UncompilableWarning)
+                warn_user(f"{words}: it gives other bytes than plain Python ({cause})", UncompilableWarning)
                 return None
             if slot.name is not None:
                 kernels.keep_held(slot.name)
@@ -192,20 +192,20 @@ _packed: dict[Settings, tuple[Ints, Floats, Floats]] = {}
 
 
 def _pack(settings: Settings) -> tuple[Ints, Floats, Floats]:
-    found = _packed.get(settings)
-    if found is None:
+    packed = _packed.get(settings)
+    if packed is None:
         s = settings
         iset = np.array(
             [s.depth, s.reach, s.width, s.top_k, s.keep, s.spread, s.use_bound, COMPLETION_CAP, s.node_budget,
              s.every_action, s.simulations, ENUMERATE_BELOW, DP_SWITCH, *s.extra_i], np.int64,
         )  # fmt: skip
         fset = np.array([s.risk, s.prune_risk, s.info_bonus, s.c_uct, s.tail, *s.extra_f])
-        found = (iset, fset, np.array(s.discounts))
+        packed = (iset, fset, np.array(s.discounts))
         if len(_packed) > 1024:
             _packed.clear()
         if len(s.extra_i) <= 1024:  # a warm start for a whole panel is long and not asked for twice
-            _packed[settings] = found
-    return found
+            _packed[settings] = packed
+    return packed
 
 
 def _call(kernel: Kernel, settings: Settings, inputs: Inputs, outputs: Outputs, lo: int, hi: int) -> None:
@@ -257,11 +257,11 @@ def run(
     edges = [windows * i // parts for i in range(parts + 1)]
     ranges = [(a, b) for a, b in pairwise(edges) if b > a]
 
-    def one(edges: tuple[int, int]) -> int:
+    def counted_part(edges: tuple[int, int]) -> int:
         part(*edges)
         return edges[1] - edges[0]
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
-        for count in pool.map(one, ranges):
+        for count in pool.map(counted_part, ranges):
             if progress is not None:
                 progress(count)

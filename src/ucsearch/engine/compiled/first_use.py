@@ -38,20 +38,20 @@ def difference(
     few = take(inputs, chosen)
     m = inputs.actions.shape[1]
     plain, fast = (Outputs.empty(len(chosen), m, settings.depth, True, branches) for _ in range(2))
-    left = [_EDGES]
+    edges_left = [_EDGES]
 
     def spent() -> bool:
-        left[0] -= 1
-        return left[0] < 0
+        edges_left[0] -= 1
+        return edges_left[0] < 0
 
     for w in range(len(chosen)):
         run_window(task, settings, layout, few, plain, w, {}, spent)
     search(few, fast, lambda w: run_window(task, settings, layout, few, fast, w, {}))
     done = plain.out_i[:, 0] != Status.OUT_OF_TIME
     pairs: list[tuple[str, Any, Any]] = list(zip(Outputs._fields, plain, fast, strict=True))
-    for name, own, other in pairs:
+    for name, expected, actual in pairs:
         for w in np.flatnonzero(done).tolist():
-            if own[w].tobytes() != other[w].tobytes():
+            if expected[w].tobytes() != actual[w].tobytes():
                 cause = _differing_fill(task, settings, layout, few, w)
                 return f"{name} of window {int(chosen[w])}{'; ' if cause else ''}{cause}"
     return None

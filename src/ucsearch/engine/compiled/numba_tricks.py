@@ -183,8 +183,8 @@ def _index(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
     if getattr(context, "uc_from_start", None) == name:
         return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
     if getattr(context, "uc_checked", None) == name:
-        given = context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
-        return _checked(context, builder, given, size)
+        signed = context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+        return _checked(context, builder, signed, size)
     return _either_way(context, builder, kind, index, size)
 
 
@@ -201,13 +201,13 @@ def _checked(context: Any, builder: Any, index: Any, size: Any) -> Any:
     return place
 
 
-def for_any_number(made: Any) -> Any:
+def for_any_number(dispatcher: Any) -> Any:
     """One copy of a function for numbers that are written and for those that are not: numba would compile both.
     Constants get in when all is linked."""
-    if hasattr(made, "get_call_template"):  # else NUMBA_DISABLE_JIT is set
-        asked = made.get_call_template
-        made.get_call_template = lambda args, kws: asked(tuple(map(types.unliteral, args)), kws)
-    return made
+    if hasattr(dispatcher, "get_call_template"):  # else NUMBA_DISABLE_JIT is set
+        template_of = dispatcher.get_call_template
+        dispatcher.get_call_template = lambda args, kws: template_of(tuple(map(types.unliteral, args)), kws)
+    return dispatcher
 
 
 def spare_scipy() -> None:
@@ -217,7 +217,7 @@ def spare_scipy() -> None:
         return
     import numba.np.linalg as linalg
 
-    asked = linalg.ensure_blas
+    ensure_blas = linalg.ensure_blas
 
     def is_there() -> None:
         if importlib.util.find_spec("scipy") is None:
@@ -227,8 +227,8 @@ def spare_scipy() -> None:
     try:
         import numba.np.arraymath as arraymath
     finally:
-        linalg.ensure_blas = asked
-    vars(arraymath)["ensure_blas"] = asked
+        linalg.ensure_blas = ensure_blas
+    vars(arraymath)["ensure_blas"] = ensure_blas
 
 
 def own_names() -> None:

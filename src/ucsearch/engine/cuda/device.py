@@ -139,11 +139,11 @@ def launchable(function: Any, name: str | None) -> Any:
 
     cuda: Any = found
     options = {"lto": False} if "lto" in inspect.signature(cuda.jit).parameters else {}
-    made = cuda.jit(function, **options)
+    kernel = cuda.jit(function, **options)
     folder = None if name is None or is_simulated() else cache_dir()
     if name is not None and folder is not None:
-        made._cache = OnDisk(lambda: kept(function, folder, name), name)
-    return made
+        kernel._cache = OnDisk(lambda: kept(function, folder, name), name)
+    return kernel
 
 
 def kept(function: Any, folder: Path, name: str) -> Files:
@@ -155,16 +155,16 @@ def kept(function: Any, folder: Path, name: str) -> Files:
     return files
 
 
-def raising(made: Any) -> Any:
+def raising(function: Any) -> Any:
     """A device function in which what raises in Python raises: its thread ends."""
-    compile_device = made.compile_device
+    compile_device = function.compile_device
 
     def checked(*given: Any, **options: Any) -> Any:
         with _as_python_divides():
             return compile_device(*given, **options)
 
-    made.compile_device = checked
-    return made
+    function.compile_device = checked
+    return function
 
 
 class Spelled(NamedTuple):

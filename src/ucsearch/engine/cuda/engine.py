@@ -92,7 +92,7 @@ def _streamed(
     windows = inputs.windows
     if not kernel.tabled:
         return stream(launch, _rows(task, inputs), outputs, way)
-    left = []
+    undone = []
     for lo in range(0, windows, _PART):
         hi = min(lo + _PART, windows)
         part = take(inputs, slice(lo, hi))
@@ -100,8 +100,8 @@ def _streamed(
         arrays: list[Any] = [x[lo:hi] for x in outputs]
         stream(launch, _rows(task, part, tables), Outputs(*arrays), way)
         arrays[0][without, 0] = -1
-        left.append(lo + np.flatnonzero(arrays[0][:, 0] < 0))
-    return np.concatenate(left)
+        undone.append(lo + np.flatnonzero(arrays[0][:, 0] < 0))
+    return np.concatenate(undone)
 
 
 def _rows(task: Task, inputs: Inputs, tables: NDArray[np.float64] = _UNUSED) -> Inputs:
@@ -126,23 +126,23 @@ def _kernel(task: Task, layout: Layout, settings: Settings, inputs: Inputs, path
     if settings.algorithm == "exact":
         iset[ISet.NODE_BUDGET] = min(iset[ISet.NODE_BUDGET], _NODES)
     with LOCK:
-        kept: dict[Any, _Kernel] = task.cache.setdefault("cuda kernels", {})
+        built: dict[Any, _Kernel] = task.cache.setdefault("cuda kernels", {})
         key = (layout, settings.algorithm, settings.mode, settings.use_bound, tuple(iset),
                inputs.actions.shape[1], inputs.members.shape[1], paths)  # fmt: skip
-        if key not in kept:
+        if key not in built:
             members = settings.mode == MODES["members"]
-            found = findings(task, layout, roles_asked(task, members, settings.use_bound), device=True)
-            if found:
-                raise NotOnDevice("; ".join(map(str, found)))
+            outside = findings(task, layout, roles_asked(task, members, settings.use_bound), device=True)
+            if outside:
+                raise NotOnDevice("; ".join(map(str, outside)))
             from ucsearch.engine.cuda import entry as entries
 
             heap = _heap(task, layout, settings, inputs)
             if 8 * heap > _LOCAL_LIMIT:
                 raise NotOnDevice(f"a thread would need {8 * heap:,} bytes of scratch, more than {_LOCAL_LIMIT:,}")
             panel_of, shape = _built(task, layout, settings, Cuda(heap))
-            made = entries.build(panel_of, tuple(iset), tuple(iset) != given, paths)
-            kept[key] = _Kernel(launchable(made, _name(task, layout, settings, (*key[4:], given, heap))), shape)
-        return kept[key]
+            entry = entries.build(panel_of, tuple(iset), tuple(iset) != given, paths)
+            built[key] = _Kernel(launchable(entry, _name(task, layout, settings, (*key[4:], given, heap))), shape)
+        return built[key]
 
 
 def _name(task: Task, layout: Layout, settings: Settings, more: tuple[Any, ...]) -> str | None:
@@ -166,8 +166,8 @@ def _version() -> str:
 
 
 def _built(task: Task, layout: Layout, settings: Settings, jit: Any) -> tuple[Any, Shape]:
-    asked, shape = rules.build(task, layout, settings.mode, settings.use_bound, jit)
-    return import_module(ALGORITHMS[settings.algorithm].module).build(asked, shape, jit), shape
+    functions, shape = rules.build(task, layout, settings.mode, settings.use_bound, jit)
+    return import_module(ALGORITHMS[settings.algorithm].module).build(functions, shape, jit), shape
 
 
 def _heap(task: Task, layout: Layout, settings: Settings, inputs: Inputs) -> int:
@@ -228,12 +228,12 @@ def _tables(
 def _maker(task: Task, layout: Layout, settings: Settings) -> Callable[..., Any]:
     """The kernel of tables, compiled; in Python where a device is but simulated."""
     kind = kernels.Kind("ucsearch.engine.kernels.tables", settings.mode, settings.use_bound)
-    kept: dict[Any, Any] = task.cache.setdefault("cuda tables", {})
+    built: dict[Any, Any] = task.cache.setdefault("cuda tables", {})
     key = (layout, kind)
     with LOCK:
-        if key not in kept:
+        if key not in built:
             if is_simulated():
-                kept[key] = kernels.plain(task, layout, kind)
+                built[key] = kernels.plain(task, layout, kind)
             else:
 
                 def warm(call: Any) -> None:
@@ -241,8 +241,8 @@ def _maker(task: Task, layout: Layout, settings: Settings) -> Callable[..., Any]
                     inputs = compiled.no_windows(task, layout, settings)
                     call(iset, fset, *inputs, discounts, np.empty((1, 0)), np.zeros(4, np.int64), 0, 0)
 
-                kept[key] = kernels.load(task, layout, kind, warm, f"tables for task {task.name!r}")
-    found = kept[key]
+                built[key] = kernels.load(task, layout, kind, warm, f"tables for task {task.name!r}")
+    found = built[key]
     made: Callable[..., Any] = getattr(found, "call", found)
     return made
 
@@ -260,25 +260,25 @@ def _check(
     chosen = spread_over(inputs.windows, _SAMPLED_PLAINLY if ready is None else SAMPLED)
     few = take(inputs, chosen)
     m, d, paths = outputs.flags.shape[1], settings.depth, outputs.paths.shape[0] > 0
-    here, there = (Outputs.empty(len(chosen), m, d, paths) for _ in range(2))
+    on_cpu, on_device = (Outputs.empty(len(chosen), m, d, paths) for _ in range(2))
     with LOCK, unfused():
         try:
-            _streamed(kernel, launch, task, layout, settings, few, there, Way(1, None, None))
+            _streamed(kernel, launch, task, layout, settings, few, on_device, Way(1, None, None))
         except Exception as error:  # numba raises many kinds; all say that this does not compile or run there
             kernel.refused = f"its kernel does not run: {type(error).__name__}: {_first_line(error)}"
             raise NotOnDevice(kernel.refused) from None
         verify(kernel.entry)
 
     def plainly(w: int) -> None:
-        run_window(task, settings, layout, few, here, w, {})
+        run_window(task, settings, layout, few, on_cpu, w, {})
 
     if ready is None:
         for w in range(len(chosen)):
             plainly(w)
     else:
-        compiled.run(ready, settings, few, here, plainly)
-    done = there.out_i[:, 0] >= 0
-    pairs: list[tuple[str, Any, Any]] = list(zip(Outputs._fields, here, there, strict=True))
+        compiled.run(ready, settings, few, on_cpu, plainly)
+    done = on_device.out_i[:, 0] >= 0
+    pairs: list[tuple[str, Any, Any]] = list(zip(Outputs._fields, on_cpu, on_device, strict=True))
     for name, a, b in pairs:
         if a.shape[0] and a[done].tobytes() != b[done].tobytes():
             kernel.refused = f"a sample of {len(chosen)} windows gave other bytes than the CPU (in {name})"

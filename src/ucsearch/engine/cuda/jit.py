@@ -38,9 +38,9 @@ class Counting(Plain):
 
     def _counted(self, make: Callable[..., Any]) -> Any:
         def counted(heap: Any, shape: Any) -> Any:
-            made = make(heap, shape)
-            self.numbers += (made.nbytes + 7) // 8
-            return made
+            array = make(heap, shape)
+            self.numbers += (array.nbytes + 7) // 8
+            return array
 
         return counted
 
@@ -131,9 +131,9 @@ class _Simulated:
         return self._taken(heap, shape, np.float64)
 
     def zeros(self, heap: Any, shape: Any) -> Any:
-        made = self._taken(heap, shape, np.float64)
-        made[...] = 0.0
-        return made
+        array = self._taken(heap, shape, np.float64)
+        array[...] = 0.0
+        return array
 
     def ints(self, heap: Any, shape: Any) -> Any:
         return self._taken(heap, shape, np.int64)
@@ -145,7 +145,7 @@ class _Simulated:
 def _of_floats(function: Any) -> Any:
     """Asked with Python's floats: NumPy's, which come of arrays, divide by zero."""
 
-    def asked(*given: Any) -> Any:
-        return function(*(float(x) if isinstance(x, np.float64) else x for x in given))
+    def call(*arguments: Any) -> Any:
+        return function(*(float(x) if isinstance(x, np.float64) else x for x in arguments))
 
-    return asked
+    return call

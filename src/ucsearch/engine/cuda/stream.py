@@ -123,29 +123,29 @@ def stream(launch: Launch, inputs: Inputs, outputs: Outputs, way: Way) -> NDArra
     row = sum(x[:1].nbytes for x in (*inputs, *outputs))
     chunk = max(1, min(windows, _MOST_WINDOWS, _SLOT_BYTES // max(row, 1)))
     edges = list(range(0, windows, chunk)) + [windows]
-    key, kept = _slot_key(inputs, outputs, shared, chunk), launch.slots
+    key, kept_slots = _slot_key(inputs, outputs, shared, chunk), launch.slots
     launch.slots = []  # another thread at the same kernel makes its own
-    slots = kept if kept and kept[0].key == key else []
+    slots = kept_slots if kept_slots and kept_slots[0].key == key else []
     while len(slots) < min(_SLOTS, len(edges) - 1):
         slots.append(_Slot(launch, inputs, outputs, shared, chunk))
-    left: list[Array] = []
+    undone: list[Array] = []
     for slot in slots:
         slot.serve(inputs, outputs, shared)
     with ThreadPoolExecutor(max_workers=max(1, way.threads)) as pool:
         for i, (lo, hi) in enumerate(pairwise(edges)):
             slot = slots[i % len(slots)]
-            _finish(slot, pool, way.progress, left)
+            _finish(slot, pool, way.progress, undone)
             if way.stop is not None and way.stop():
                 for w in range(lo, windows):
                     outputs.blank(w, Status.OUT_OF_TIME)
                 break
             slot.start(lo, hi, pool)
         for slot in sorted(slots, key=lambda s: s.lo):
-            _finish(slot, pool, way.progress, left)
+            _finish(slot, pool, way.progress, undone)
     for slot in slots:
         slot.sources = slot.targets = ()
     launch.slots = slots
-    return np.sort(np.concatenate(left)) if left else np.empty(0, np.int64)
+    return np.sort(np.concatenate(undone)) if undone else np.empty(0, np.int64)
 
 
 def _slot_key(inputs: Inputs, outputs: Outputs, shared: list[Any], windows: int) -> tuple[Any, ...]:

@@ -207,15 +207,15 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             res.table[w, first, UPPER] = limit
 
     @jit.lean
-    def cut(h, i, found, chosen, win, panel, cand, layer, ch, res):
+    def cut(h, i, count, chosen, win, panel, cand, layer, ch, res):
         """What is not expanded at node i bounds its first action from above."""
-        for x in range(found):
-            taken = h == 0 and res.flags[win.w, cand.act[x]] & DUPLICATE != 0
+        for x in range(count):
+            drop = h == 0 and res.flags[win.w, cand.act[x]] & DUPLICATE != 0
             for y in range(chosen):
                 if x == ch.top[y] or same(cand, x, ch.top[y], win.rows):
-                    taken = True
+                    drop = True
                     break
-            if not taken:
+            if not drop:
                 f = panel.disc[h]
                 if MEMBERS:
                     limit = (layer.R[i] + f * cand.q[x]) + cand.togo[x]
@@ -415,7 +415,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         use_bound = iset[USE_BOUND] != 0 and BOUNDED
         m, rows, most = actions.shape[1], rows_of(panel), width * top_k
         heap = heap_of()
-        cand, own = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
+        cand, forecast = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
         layer = Layer(
             floats(heap, (width, rows, N)), floats(heap, (width, rows if MEMBERS else 1)), floats(heap, width),
             floats(heap, width), floats(heap, width), ints(heap, (width, d)), ints(heap, (width, d)),
@@ -433,7 +433,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             blank(w, res)
             if SCORES:
                 suffixes(win, panel, cand.suffix)
-            tables = tables_of(win, panel, own)
+            tables = tables_of(win, panel, forecast)
             one_window(width, top_k, keep, win, panel, tables, cand, layer, ch, walk, cursor, res)
 
     entry: Callable[..., None] = panel_of

@@ -29,7 +29,7 @@ STEP_REWARD, STEP_UNCERTAINTY, GROSS = int(Col.STEP_REWARD), int(Col.STEP_UNCERT
 DEPTH, NODE_BUDGET, RISK, TAIL = int(ISet.DEPTH), int(ISet.NODE_BUDGET), int(FSet.RISK), int(FSet.TAIL)
 
 DONE, MORE_ROOM, BUDGET_ENDS = 0, 1, 2  # how `reach` ends; above: a fault
-KNOWN, EDGES, MOVES, SCORED, STATE_AT, ACTION_AT, SLOTS = range(7)  # its counters, and where it stands
+REACHED, EDGES, MOVES, SCORED, STATE_AT, ACTION_AT, SLOTS = range(7)  # its counters, and where it stands
 
 
 class Moves(NamedTuple):
@@ -70,7 +70,7 @@ def forward(rules: Rules, k: Shape, jit: Any) -> Forward:
         w, p = win.w, win.p
         size = at[SLOTS]
         most = end + size // 2
-        known, edges, count, scored = at[KNOWN], at[EDGES], at[MOVES], at[SCORED]
+        reached, edges, count, scored = at[REACHED], at[EDGES], at[MOVES], at[SCORED]
         first = at[ACTION_AT]
         code = DONE
         i = at[STATE_AT]
@@ -94,8 +94,8 @@ def forward(rules: Rules, k: Shape, jit: Any) -> Forward:
                 if (
                     edges >= moves.act.shape[0]
                     or count + n > moves.to.shape[0]
-                    or known + n > pool.tags.shape[0]
-                    or known + n > most
+                    or reached + n > pool.tags.shape[0]
+                    or reached + n > most
                 ):
                     code = MORE_ROOM
                     break
@@ -109,12 +109,12 @@ def forward(rules: Rules, k: Shape, jit: Any) -> Forward:
                     if not math.isfinite(reward):
                         code = BUDGET_ENDS + REWARD
                         break
-                    if not store(pool.st, known, 0, step(s, a, y, p)):
+                    if not store(pool.st, reached, 0, step(s, a, y, p)):
                         code = BUDGET_ENDS + STATE
                         break
-                    to = place(pool, slots, size, -1 if last else np.int64(panel.q[w, 0, point]), known)
-                    if to == known:
-                        known += 1
+                    to = place(pool, slots, size, -1 if last else np.int64(panel.q[w, 0, point]), reached)
+                    if to == reached:
+                        reached += 1
                     moves.reward[count] = reward
                     moves.to[count] = to
                     count += 1
@@ -123,7 +123,7 @@ def forward(rules: Rules, k: Shape, jit: Any) -> Forward:
                 x += 1
             if code == DONE:
                 i += 1
-        at[KNOWN], at[EDGES], at[MOVES], at[SCORED] = known, edges, count, scored
+        at[REACHED], at[EDGES], at[MOVES], at[SCORED] = reached, edges, count, scored
         at[STATE_AT] = i
         at[ACTION_AT] = x
         return code
@@ -137,8 +137,8 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
     reach, (new_room, larger, more_slots, _, _) = forward(rules, k, jit)
     heap_of = jit.heap
     tail_mean = spreads.build(jit).tail_mean
-    told = ending.build(rules, k, jit)
-    blank, report, copy_paths = told.blank, told.report, told.copy_paths
+    ends = ending.build(rules, k, jit)
+    blank, report, copy_paths = ends.blank, ends.report, ends.copy_paths
 
     @jit.lean
     def value_of(e, at, n, win, panel, moves, worth, work):
@@ -170,11 +170,11 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
         return total, mean if win.risk > 0.0 else total, whole
 
     @jit.lean_call
-    def back(layers, known, win, panel, pool, moves, worth, work):
+    def back(layers, reached, win, panel, pool, moves, worth, work):
         """Values of every state from the last layer to the first: fault, its step and action."""
         w, d = win.w, win.d
         score, mean, size = worth.score, worth.mean, worth.size
-        for i in range(layers[d], known):
+        for i in range(layers[d], reached):
             end = 0.0
             if HAS_END and not ended(pool.st, i, 1, win.p):
                 score[i] = -np.inf
@@ -299,7 +299,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
         return new
 
     @jit.inner
-    def with_room(n, known, edges, count, budget, moves):
+    def with_room(n, reached, edges, count, budget, moves):
         """Room for one more edge of `n` transitions, and for the states that they may lead to."""
         begin, act, first, reward, to = moves
         if edges >= act.shape[0]:
@@ -376,27 +376,29 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
                 pool.st[0, 0, f] = states[w, f]
             pool.tags[0] = 0
             layers[0] = 0
-            at[KNOWN], at[EDGES], at[MOVES], at[SCORED] = 1, 0, 0, 0
+            at[REACHED], at[EDGES], at[MOVES], at[SCORED] = 1, 0, 0, 0
             for h in range(d):
-                layers[h + 1] = at[KNOWN]
+                layers[h + 1] = at[REACHED]
                 at[STATE_AT] = layers[h]
                 at[ACTION_AT] = 0
-                slots, at[SLOTS] = more_slots(heap, pool, slots, at[KNOWN], at[KNOWN], 2 * (at[KNOWN] - layers[h]))
+                slots, at[SLOTS] = more_slots(
+                    heap, pool, slots, at[REACHED], at[REACHED], 2 * (at[REACHED] - layers[h])
+                )
                 code = MORE_ROOM
                 while code == MORE_ROOM:
                     code = reach(layers[h + 1], h + 1 == d, budget, win, panel, pool, slots, moves, at)
                     if code == MORE_ROOM:
                         kind = pool.tags[at[STATE_AT]]
                         n = np.int64(u[w, 0, kind + 1]) - np.int64(u[w, 0, kind])
-                        moves = with_room(n, at[KNOWN], at[EDGES], at[MOVES], budget, moves)
-                        if at[KNOWN] + n > pool.tags.shape[0]:
-                            pool = larger(heap, pool, at[KNOWN], at[KNOWN] + n)
+                        moves = with_room(n, at[REACHED], at[EDGES], at[MOVES], budget, moves)
+                        if at[REACHED] + n > pool.tags.shape[0]:
+                            pool = larger(heap, pool, at[REACHED], at[REACHED] + n)
                             begin = np.empty(pool.tags.shape[0] + 1, np.int64)
                             begin[: moves.begin.shape[0]] = moves.begin
                             moves = Moves(begin, moves.act, moves.first, moves.reward, moves.to)
-                        if at[KNOWN] + n > layers[h + 1] + at[SLOTS] // 2:
-                            need = max(at[SLOTS], at[KNOWN] + n - layers[h + 1])
-                            slots, at[SLOTS] = more_slots(heap, pool, slots, layers[h + 1], at[KNOWN], need)
+                        if at[REACHED] + n > layers[h + 1] + at[SLOTS] // 2:
+                            need = max(at[SLOTS], at[REACHED] + n - layers[h + 1])
+                            slots, at[SLOTS] = more_slots(heap, pool, slots, layers[h + 1], at[REACHED], need)
                 if code == BUDGET_ENDS:
                     stopped = True
                     break
@@ -405,18 +407,18 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
                     fault_step = h
                     fault_action = at[ACTION_AT]
                     break
-            known = at[KNOWN]
-            layers[d + 1] = known
+            reached = at[REACHED]
+            layers[d + 1] = reached
             best = -1
             score = 0.0
             reward = 0.0
             uncertainty = 0.0
             if fault == 0 and not stopped:
                 moves.begin[layers[d]] = at[EDGES]
-                if worth.score.shape[0] < known:
+                if worth.score.shape[0] < reached:
                     size = pool.tags.shape[0]
                     worth = Worth(np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int32))
-                fault, fault_step, fault_action = back(layers, known, win, panel, pool, moves, worth, work)
+                fault, fault_step, fault_action = back(layers, reached, win, panel, pool, moves, worth, work)
                 if fault == 0:
                     best, score, reward, uncertainty = first_actions(win, panel, pool, moves, worth, work, fpath, res)
                     status = PROVED if best >= 0 else DEAD_END
@@ -432,7 +434,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
                 best,
                 at[MOVES],
                 at[SCORED],
-                known,
+                reached,
                 -1,
                 fault,
                 fault_step,

@@ -72,11 +72,11 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         return total
 
     @jit.lean_call
-    def branch(limit_nodes, every, known, s, win, panel, tables, cand, tree, best, counts, res):
+    def branch(limit_nodes, every, tabled, s, win, panel, tables, cand, tree, best, counts, res):
         """Branch and bound, or enumeration when nothing bounds what lies below: fault, its step and action, stopped.
         `known`: `s` has members' own values to go."""
         w, d, rows, risk = win.w, win.d, win.rows, win.risk
-        bounded = win.use_bound or known
+        bounded = win.use_bound or tabled
         m = panel.actions.shape[1]
         table, order, cursor, prefix = res.table, tree.order, tree.cursor, best.prefix
         root = d * m
@@ -99,16 +99,16 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             if cursor[level] < 0:
                 # Open the node: root, or the child chosen one level above.
                 node = root if level == 0 else (level - 1) * m + order[level - 1, cursor[level - 1]]
-                found, fault, fault_action = score(level, tree.st, node, -1, win.use_bound, win, panel, tables, cand)
-                scored += found
+                count, fault, fault_action = score(level, tree.st, node, -1, win.use_bound, win, panel, tables, cand)
+                scored += count
                 if fault != 0:
                     fault_step = level
                     break
                 if level == 0:
-                    mark_root(found, cand, win, res)
+                    mark_root(count, cand, win, res)
                 last = level + 1 == d
                 n = 0
-                for c in range(found):
+                for c in range(count):
                     double = False
                     for y in range(c):
                         if same(cand, c, y, rows):
@@ -144,7 +144,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
                     if dropped or (not last and not alive(cand.st, c, win, panel)):
                         continue
                     limit = (reward - risk * uncertainty) + (0.0 if last else cand.togo[c])
-                    if MEMBERS and not last and known:
+                    if MEMBERS and not last and tabled:
                         limit = reward + best_to_go(level + 1, c, s, win, panel, cand)
                     elif not last and not bounded:
                         limit = np.inf
@@ -255,7 +255,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         dp_switch = min(budget, iset[DP_SWITCH])
         m, rows = actions.shape[1], rows_of(panel)
         heap = heap_of()
-        cand, own = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
+        cand, forecast = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
         nodes = d * m + 1
         tree = Tree(
             floats(heap, (nodes, rows, N)), zeros(heap, (nodes, rows if MEMBERS else 1)), zeros(heap, nodes),
@@ -275,7 +275,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             blank(w, res)
             if SCORES:
                 suffixes(win, panel, cand.suffix)
-            tables = tables_of(win, panel, own)
+            tables = tables_of(win, panel, forecast)
             small = small_tree(win, panel, iset[ENUMERATE_BELOW])
             clear(best)
             counts[0], counts[1] = 0, 0
@@ -284,16 +284,16 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             fault = 0
             fault_step = 0
             fault_action = 0
-            known = False
+            tabled = False
             if MEMBERS and not CONTINUES and not use_bound and not small:
-                s, counts[0], known, fault, fault_step, fault_action = perfect_of(
+                s, counts[0], tabled, fault, fault_step, fault_action = perfect_of(
                     heap, budget, win, panel, emptied(s), cand, starts
                 )
             searched = MEMBERS or use_bound or small
             if fault == 0 and searched:
                 limit_nodes = dp_switch if not MEMBERS and use_bound and not small else budget
                 fault, fault_step, fault_action, stopped = branch(
-                    limit_nodes, every, known, s, win, panel, tables, cand, tree, best, counts, res
+                    limit_nodes, every, tabled, s, win, panel, tables, cand, tree, best, counts, res
                 )
                 if fault == 0 and stopped:
                     status = NOT_PROVED

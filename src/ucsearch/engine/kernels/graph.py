@@ -76,35 +76,35 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
                 pool.st[0, 0, f] = states[w, f]
             pool.tags[0] = 0
             layers[w, 0] = 0
-            at[closed.KNOWN], at[closed.EDGES], at[closed.MOVES], at[closed.SCORED] = 1, 0, 0, 0
+            at[closed.REACHED], at[closed.EDGES], at[closed.MOVES], at[closed.SCORED] = 1, 0, 0, 0
             faults[w] = 0
             for h in range(depth):
-                known = at[closed.KNOWN]
-                layers[w, h + 1] = known
+                reached = at[closed.REACHED]
+                layers[w, h + 1] = reached
                 at[closed.STATE_AT] = layers[w, h]
                 at[closed.ACTION_AT] = 0
-                slots, at[closed.SLOTS] = more_slots(heap, pool, slots, known, known, 2 * (known - layers[w, h]))
+                slots, at[closed.SLOTS] = more_slots(heap, pool, slots, reached, reached, 2 * (reached - layers[w, h]))
                 code = closed.MORE_ROOM
                 while code == closed.MORE_ROOM:
                     code = reach(layers[w, h + 1], h + 1 == depth, budget, win, panel, pool, slots, moves, at)
                     if code == closed.MORE_ROOM:
-                        known = at[closed.KNOWN]
+                        reached = at[closed.REACHED]
                         kind = pool.tags[at[closed.STATE_AT]]
                         n = np.int64(u[w, 0, kind + 1]) - np.int64(u[w, 0, kind])
-                        if known + n <= layers[w, h + 1] + at[closed.SLOTS] // 2:  # the sizes given are too small
+                        if reached + n <= layers[w, h + 1] + at[closed.SLOTS] // 2:  # the sizes given are too small
                             code = CHANGED
                             break
-                        need = max(at[closed.SLOTS], known + n - layers[w, h + 1])
-                        slots, at[closed.SLOTS] = more_slots(heap, pool, slots, layers[w, h + 1], known, need)
+                        need = max(at[closed.SLOTS], reached + n - layers[w, h + 1])
+                        slots, at[closed.SLOTS] = more_slots(heap, pool, slots, layers[w, h + 1], reached, need)
                 if code != closed.DONE:
                     faults[w] = code
                     break
-            known = at[closed.KNOWN]
-            if faults[w] == 0 and (known != s1 - s0 or at[closed.EDGES] != e1 - e0 or at[closed.MOVES] != t1 - t0):
+            reached = at[closed.REACHED]
+            if faults[w] == 0 and (reached != s1 - s0 or at[closed.EDGES] != e1 - e0 or at[closed.MOVES] != t1 - t0):
                 faults[w] = CHANGED
             if faults[w] != 0:
                 continue
-            layers[w, depth + 1] = known
+            layers[w, depth + 1] = reached
             for i in range(layers[w, depth], s1 - s0 + 1):
                 moves.begin[i] = at[closed.EDGES]
             for i in range(s1 - s0):

@@ -35,17 +35,17 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             for j in range(members.shape[1]):
                 for f in range(N):
                     st[0, 0, f] = states[w, 0, f]
-                kept = True
+                feasible_throughout = True
                 for h in range(d):
                     s = load(st, 0, 0)
                     a = actions[arow, paths[w, h]]
                     if not feasible(s, a, p):
-                        kept = False
+                        feasible_throughout = False
                         break
                     if h + 1 < d and not store(st, 0, 0, step(s, a, member(members, w, j, h), p)):
-                        kept = False
+                        feasible_throughout = False
                         break
-                if kept:
+                if feasible_throughout:
                     total += weights[wrow, j]
                 else:
                     every = False

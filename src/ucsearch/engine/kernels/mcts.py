@@ -136,13 +136,13 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         """Greedily on in q - risk * u; ties: lower u, smaller action. R, U, gross, continuation, whether no path was
         found, and a fault, its step and action."""
         for t in range(h, win.d):
-            found, fault, fault_action = score(t, roll.st, 0, -1, win, panel, tables, cand)
-            counts[1] += found
+            count, fault, fault_action = score(t, roll.st, 0, -1, win, panel, tables, cand)
+            counts[1] += count
             if fault != 0:
                 return R, U, G, cont, False, fault, t, fault_action
             pick = -1
             pick_worth = 0.0
-            for c in range(found):
+            for c in range(count):
                 worth = cand.q[c] - win.risk * cand.u[c]
                 if pick < 0 or worth > pick_worth or (worth == pick_worth and cand.u[c] < cand.u[pick]):
                     pick = c
@@ -190,14 +190,14 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             while True:
                 if tree.pending[node] < 0:
                     h = tree.level[node]
-                    found, fault, fault_action = score(h, tree.st, node, -1, win, panel, tables, cand)
-                    counts[1] += found
+                    count, fault, fault_action = score(h, tree.st, node, -1, win, panel, tables, cand)
+                    counts[1] += count
                     if fault != 0:
                         fault_step = h
                         break
                     if h == 0:
-                        mark_root(found, cand, win, res)
-                    chosen = top_of(found, top_k, cand, rows, top)
+                        mark_root(count, cand, win, res)
+                    chosen = top_of(count, top_k, cand, rows, top)
                     tree.pending[node] = chosen
                     for y in range(chosen):
                         tree.queue[node, chosen - 1 - y] = cand.act[top[y]]
@@ -213,7 +213,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             tree.pending[node] -= 1
             x = tree.queue[node, tree.pending[node]]
             h = tree.level[node]
-            found, fault, fault_action = score(h, tree.st, node, x, win, panel, tables, cand)
+            count, fault, fault_action = score(h, tree.st, node, x, win, panel, tables, cand)
             counts[0] += 1
             if h == 0:
                 res.flags[w, x] |= GENERATED
@@ -289,7 +289,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         use_bound = iset[USE_BOUND] != 0 and BOUNDED
         m, rows = actions.shape[1], rows_of(panel)
         heap = heap_of()
-        cand, own = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
+        cand, forecast = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
         most = simulations + 1  # a tree cannot outgrow its simulations
         tree = Tree(
             floats(heap, (most, rows, N)), zeros(heap, (most, rows if MEMBERS else 1)), floats(heap, most),
@@ -310,7 +310,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             blank(w, res)
             if SCORES:
                 suffixes(win, panel, cand.suffix)
-            tables = tables_of(win, panel, own)
+            tables = tables_of(win, panel, forecast)
             one_window(
                 simulations, c_uct, top_k, win, panel, tables, cand, tree, roll, top, best, counts, walk, cursor, res
             )

@@ -70,7 +70,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
         end = np.zeros(256)
         slots = np.empty(512, np.int32)
         edges = Edges(np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024))
-        known = 0
+        reached = 0
         count = 0  # edges
         nodes = 0
         status = PROVED
@@ -82,19 +82,19 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
             p = params_of(params, w if params.shape[0] > 1 else 0)
             arow = w if actions.shape[0] > 1 else 0
             for j in range(J):
-                if known + 1 >= pool.tags.shape[0]:
-                    pool = larger(heap, pool, known, known + 2)
+                if reached + 1 >= pool.tags.shape[0]:
+                    pool = larger(heap, pool, reached, reached + 2)
                 for f in range(N):
-                    pool.st[known, 0, f] = states[w, f]
-                pool.tags[known] = 0
-                known += 1
-                starts[j * (d + 1) + 1] = known
+                    pool.st[reached, 0, f] = states[w, f]
+                pool.tags[reached] = 0
+                reached += 1
+                starts[j * (d + 1) + 1] = reached
                 for h in range(d):
                     layer = j * (d + 1) + h
                     begin = starts[layer + 1]
                     if first.shape[0] <= pool.tags.shape[0]:
                         first = longer(first, pool.tags.shape[0] + 1)
-                    slots, size = more_slots(heap, pool, slots, known, known, 2 * (known - starts[layer]))
+                    slots, size = more_slots(heap, pool, slots, reached, reached, 2 * (reached - starts[layer]))
                     for i in range(starts[layer], begin):
                         first[i] = count
                         s = load(pool.st, i, 0)
@@ -102,32 +102,32 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
                             a = actions[arow, x]
                             if a != a or not feasible(s, a, p):
                                 continue
-                            if known + 1 >= pool.tags.shape[0]:
-                                pool = larger(heap, pool, known, known + 2)
-                            if known + 1 - begin > size // 2:
-                                slots, size = more_slots(heap, pool, slots, begin, known, size)
+                            if reached + 1 >= pool.tags.shape[0]:
+                                pool = larger(heap, pool, reached, reached + 2)
+                            if reached + 1 - begin > size // 2:
+                                slots, size = more_slots(heap, pool, slots, begin, reached, size)
                             if count >= edges.act.shape[0]:
                                 edges = more_edges(edges, count)
                             y = member(members, w, j, h)
                             value = float(reward(s, a, y, p))
                             if not math.isfinite(value):
                                 fault = REWARD
-                            elif not store(pool.st, known, 0, step(s, a, y, p)):
+                            elif not store(pool.st, reached, 0, step(s, a, y, p)):
                                 fault = STATE
                             if fault != 0:
                                 status = TASK_ERROR
                                 fault_step = h
                                 fault_action = x
                                 break
-                            if HAS_END and h + 1 == d and not end_of(load(pool.st, known, 0), p):
+                            if HAS_END and h + 1 == d and not end_of(load(pool.st, reached, 0), p):
                                 continue
-                            to = place(pool, slots, size, 0, known)
-                            if to == known:
+                            to = place(pool, slots, size, 0, reached)
+                            if to == reached:
                                 if nodes >= budget:
                                     status = NOT_PROVED
                                     break
                                 nodes += 1
-                                known += 1
+                                reached += 1
                             edges.act[count] = x
                             edges.child[count] = to
                             edges.gain[count] = disc[h] * value
@@ -136,14 +136,14 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
                             break
                     if status != PROVED:
                         break
-                    starts[layer + 2] = known
+                    starts[layer + 2] = reached
                 if status != PROVED:
                     break
                 if first.shape[0] <= pool.tags.shape[0]:
                     first = longer(first, pool.tags.shape[0] + 1)
-                if end.shape[0] < known:
+                if end.shape[0] < reached:
                     end = longer(end, pool.tags.shape[0])
-                for i in range(starts[j * (d + 1) + d], known):
+                for i in range(starts[j * (d + 1) + d], reached):
                     first[i] = count
                     if HAS_TERMINAL:
                         value = terminal(load(pool.st, i, 0), p)
@@ -160,12 +160,12 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., Any]:
             out_i[0, FAULT] = fault
             out_i[0, FAULT_STEP] = fault_step
             out_i[0, FAULT_ACTION] = fault_action
-        if first.shape[0] <= known:
-            first = longer(first, known + 1)
-        if end.shape[0] < known:
-            end = longer(end, known)
-        first[known] = count
-        return starts, first[: known + 1], edges.act[:count], edges.child[:count], edges.gain[:count], end[:known]
+        if first.shape[0] <= reached:
+            first = longer(first, reached + 1)
+        if end.shape[0] < reached:
+            end = longer(end, reached)
+        first[reached] = count
+        return starts, first[: reached + 1], edges.act[:count], edges.child[:count], edges.gain[:count], end[:reached]
 
     entry: Callable[..., Any] = panel_of
     return entry

@@ -54,11 +54,11 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
         return s
 
     @jit.inner
-    def grow(heap, s, known):
+    def grow(heap, s, reached):
         """Twice the room."""
         rows = 2 * s.pool.tags.shape[0]
-        pool = larger(heap, s.pool, known, rows)
-        slots, _ = more_slots(heap, pool, s.slots, 0, known, rows)
+        pool = larger(heap, s.pool, reached, rows)
+        slots, _ = more_slots(heap, pool, s.slots, 0, reached, rows)
         value = floats(heap, rows)
         for x in range(s.value.shape[0]):
             value[x] = s.value[x]
@@ -112,34 +112,34 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
         """Values of every state a member can reach: the states, the nodes spent, whether all is known, and a fault, its
         step and action. Not all is known when the budget of nodes runs out."""
         d = win.d
-        known = 0
+        reached = 0
         nodes = 0
         for j in range(panel.members.shape[1]):
-            starts[0] = known
-            if known + 2 > s.pool.tags.shape[0]:
-                s = grow(heap, s, known)
+            starts[0] = reached
+            if reached + 2 > s.pool.tags.shape[0]:
+                s = grow(heap, s, reached)
             for f in range(N):
-                s.pool.st[known, 0, f] = panel.states[win.w, f]
-            place(s.pool, s.slots, s.slots.shape[0], j * (d + 1), known)
-            known += 1
-            starts[1] = known
+                s.pool.st[reached, 0, f] = panel.states[win.w, f]
+            place(s.pool, s.slots, s.slots.shape[0], j * (d + 1), reached)
+            reached += 1
+            starts[1] = reached
             for h in range(d):
                 tag = j * (d + 1) + h + 1
                 for i in range(starts[h], starts[h + 1]):
                     for x in range(panel.actions.shape[1]):
                         a = panel.actions[win.arow, x]
-                        if known + 2 > s.pool.tags.shape[0]:
-                            s = grow(heap, s, known)
+                        if reached + 2 > s.pool.tags.shape[0]:
+                            s = grow(heap, s, reached)
                         if a != a or not allowed(s.pool.st, i, 1, a, win.p):
                             continue
-                        if not moved(s.pool.st, i, 0, a, win.w, h, j, panel, s.pool.st, known, win.p):
+                        if not moved(s.pool.st, i, 0, a, win.w, h, j, panel, s.pool.st, reached, win.p):
                             return s, nodes, True, STATE, h, x
-                        if place(s.pool, s.slots, s.slots.shape[0], tag, known) == known:
+                        if place(s.pool, s.slots, s.slots.shape[0], tag, reached) == reached:
                             if nodes >= budget:
                                 return s, nodes, False, 0, 0, 0
                             nodes += 1
-                            known += 1
-                starts[h + 2] = known
+                            reached += 1
+                starts[h + 2] = reached
             if ends(win, panel, s, starts):
                 return s, nodes, True, TERMINAL, d - 1, 0
             for ago in range(d):

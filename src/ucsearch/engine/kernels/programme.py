@@ -24,7 +24,7 @@ FEASIBLE, DUPLICATE, GENERATED = First.FEASIBLE, First.DUPLICATE, First.GENERATE
 RETAINED, EXACT, DEAD = First.RETAINED, First.EXACT, First.DEAD
 Function = Callable[..., Any]
 SCORE, UPPER = int(Col.SCORE), int(Col.UPPER)
-KNOWN, EXPANSIONS, SCORED, STATE_AT = range(4)  # counters of `reach`, and where it stands
+REACHED, EXPANSIONS, SCORED, STATE_AT = range(4)  # counters of `reach`, and where it stands
 
 
 class Worth(NamedTuple):
@@ -60,30 +60,30 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
     def reach(h, end, budget, win, panel, tables, cand, pool, slots, at, res):
         """Expand states at[STATE_AT]..end of step h as far as there is room: a fault, its action, and whether the
         budget ends."""
-        known, expansions, scored, i = at[KNOWN], at[EXPANSIONS], at[SCORED], at[STATE_AT]
+        reached, expansions, scored, i = at[REACHED], at[EXPANSIONS], at[SCORED], at[STATE_AT]
         fault = 0
         fault_action = 0
         stopped = False
-        while i < end and known + panel.actions.shape[1] + 1 < pool.tags.shape[0]:
-            found, fault, fault_action = score_call(h, pool.st, i, win.use_bound, win, panel, tables, cand)
-            scored += found
+        while i < end and reached + panel.actions.shape[1] + 1 < pool.tags.shape[0]:
+            count, fault, fault_action = score_call(h, pool.st, i, win.use_bound, win, panel, tables, cand)
+            scored += count
             if fault != 0:
                 break
             if h == 0:
-                mark_root(found, cand, win, res)
-            for c in range(found):
+                mark_root(count, cand, win, res)
+            for c in range(count):
                 for f in range(N):
-                    pool.st[known, 0, f] = cand.st[c, 0, f]
-                if place(pool, slots, slots.shape[0], h + 1, known) == known:
+                    pool.st[reached, 0, f] = cand.st[c, 0, f]
+                if place(pool, slots, slots.shape[0], h + 1, reached) == reached:
                     if expansions >= budget:
                         stopped = True
                         break
                     expansions += 1
-                    known += 1
+                    reached += 1
             if stopped:
                 break
             i += 1
-        at[KNOWN], at[EXPANSIONS], at[SCORED], at[STATE_AT] = known, expansions, scored, i
+        at[REACHED], at[EXPANSIONS], at[SCORED], at[STATE_AT] = reached, expansions, scored, i
         return fault, fault_action, stopped
 
     @jit.lean_call
@@ -106,30 +106,30 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
     @jit.lean_call
     def back(starts, win, panel, tables, cand, pool, slots, worth, res):
         """Values and successors of all states but the last step's."""
-        known = starts[win.d + 1]
+        reached = starts[win.d + 1]
         for ago in range(win.d):
             h = win.d - 1 - ago
             for i in range(starts[h], starts[h + 1]):
-                found, _, _ = score_call(h, pool.st, i, False, win, panel, tables, cand)
+                count, _, _ = score_call(h, pool.st, i, False, win, panel, tables, cand)
                 has = False
                 worth.after[i] = -1
-                for c in range(found):
-                    after = index_of(pool, slots, h + 1, known, cand, c)
+                for c in range(count):
+                    after = index_of(pool, slots, h + 1, reached, cand, c)
                     if worth.after[after] < 0:
                         continue
-                    here = panel.disc[h] * (cand.q[c] - win.risk * cand.u[c]) + worth.value[after]
-                    here_U = panel.disc[h] * cand.u[c] + worth.second[after]
-                    if not has or here > worth.value[i] or (here == worth.value[i] and here_U < worth.second[i]):
+                    value = panel.disc[h] * (cand.q[c] - win.risk * cand.u[c]) + worth.value[after]
+                    value_U = panel.disc[h] * cand.u[c] + worth.second[after]
+                    if not has or value > worth.value[i] or (value == worth.value[i] and value_U < worth.second[i]):
                         has = True
-                        worth.value[i] = here
-                        worth.second[i] = here_U
+                        worth.value[i] = value
+                        worth.second[i] = value_U
                         worth.after[i] = after
                         worth.act[i] = cand.act[c]
                     if h == 0:
                         res.flags[win.w, cand.act[c]] |= GENERATED
 
     @jit.lean_call
-    def forward(known, win, panel, tables, cand, one, one_ret, pool, slots, worth, best, res):
+    def forward(reached, win, panel, tables, cand, one, one_ret, pool, slots, worth, best, res):
         """The path of every first action, summed forward; a fault, its step and action."""
         w, d = win.w, win.d
         for x in range(panel.actions.shape[1]):
@@ -147,8 +147,8 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
                 if h > 0 and worth.after[at] < 0:
                     alive = False
                     break
-                found, _, _ = score_call(h, one, 0, False, win, panel, tables, cand)
-                for c in range(found):
+                count, _, _ = score_call(h, one, 0, False, win, panel, tables, cand)
+                for c in range(count):
                     if cand.act[c] == act:
                         reward, uncertainty, gross, _, dropped, fault = extend(
                             h, reward, uncertainty, gross, one_ret, 0, c, win, panel, cand, one_ret, 0
@@ -159,7 +159,7 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
                             alive = False
                             break
                         best.prefix[0, h] = act
-                        at = index_of(pool, slots, h + 1, known, cand, c)
+                        at = index_of(pool, slots, h + 1, reached, cand, c)
                         for f in range(N):
                             one[0, 0, f] = cand.st[c, 0, f]
                         break
@@ -186,7 +186,7 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
         starts[0] = 0
         starts[1] = 1
         at = ints(heap, 4)
-        at[KNOWN], at[EXPANSIONS], at[SCORED] = 1, counts[0], counts[1]
+        at[REACHED], at[EXPANSIONS], at[SCORED] = 1, counts[0], counts[1]
         fault = 0
         fault_action = 0
         stopped = False
@@ -198,25 +198,25 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
                 )
                 if fault != 0 or stopped or at[STATE_AT] == starts[h + 1]:
                     break
-                rows = max(2 * pool.tags.shape[0], at[KNOWN] + panel.actions.shape[1] + 2)
-                pool = larger(heap, pool, at[KNOWN], rows)
-                slots, _ = more_slots(heap, pool, slots, 0, at[KNOWN], rows)
+                rows = max(2 * pool.tags.shape[0], at[REACHED] + panel.actions.shape[1] + 2)
+                pool = larger(heap, pool, at[REACHED], rows)
+                slots, _ = more_slots(heap, pool, slots, 0, at[REACHED], rows)
             if fault != 0:
                 counts[0], counts[1] = at[EXPANSIONS], at[SCORED]
                 return NOT_PROVED, fault, h, fault_action
             if stopped:
                 break
-            starts[h + 2] = at[KNOWN]
+            starts[h + 2] = at[REACHED]
         counts[0], counts[1] = at[EXPANSIONS], at[SCORED]
         if stopped:
             return NOT_PROVED, 0, 0, 0
-        known = at[KNOWN]
-        worth = Worth(floats(heap, known), floats(heap, known), ints(heap, known), ints(heap, known))
+        reached = at[REACHED]
+        worth = Worth(floats(heap, reached), floats(heap, reached), ints(heap, reached), ints(heap, reached))
         if ends(starts, win, panel, pool, worth):
             return NOT_PROVED, TERMINAL, d - 1, 0
         back(starts, win, panel, tables, cand, pool, slots, worth, res)
         fault, fault_step, fault_action = forward(
-            known, win, panel, tables, cand, one, one_ret, pool, slots, worth, best, res
+            reached, win, panel, tables, cand, one, one_ret, pool, slots, worth, best, res
         )
         if fault != 0:
             return NOT_PROVED, fault, fault_step, fault_action

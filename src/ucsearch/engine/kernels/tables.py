@@ -26,10 +26,10 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         their number first. A table of another size than the columns raises."""
         panel = Panel(states, actions, mean, members, weights, q, u, disc)
         use_bound = iset[USE_BOUND] != 0 and BOUNDED
-        own = forecast_of(heap_of(), iset, panel, use_bound)
+        forecast = forecast_of(heap_of(), iset, panel, use_bound)
         for w in range(lo, hi):
             win = window_of(w, iset, fset, params, panel, use_bound)
-            table = tables_of(win, panel, own)[0]
+            table = tables_of(win, panel, forecast)[0]
             sizes[0] = table.ndim
             for axis in range(table.ndim):
                 sizes[axis + 1] = table.shape[axis]

@@ -41,12 +41,12 @@ class Reached:
 
     def place(self, kind: int, state: Any) -> int:
         key = (kind, state)
-        found = self.index.get(key)
-        if found is None:
-            found = self.index[key] = len(self.states)
+        at = self.index.get(key)
+        if at is None:
+            at = self.index[key] = len(self.states)
             self.states.append(state)
             self.classes.append(kind)
-        return found
+        return at
 
 
 @dataclass
@@ -81,16 +81,16 @@ def closed_shared(window: Window, roots: Sequence[Any]) -> list[Outcome] | None:
     if len(graph.layers) != window.depth + 2:
         return None
     values = backward(window, graph, starts)
-    outcomes, known = [], {}
+    outcomes, by_root = [], {}
     for state in roots:
         root = graph.index[0, state]
-        if root not in known:
-            known[root] = out = Outcome(window.size)
+        if root not in by_root:
+            by_root[root] = out = Outcome(window.size)
             out.action_scores, out.expansions, out.simulations = _counts(window, graph, root, starts)
             if out.expansions > window.settings.node_budget:
                 return None
             _first_actions(window, graph, values, starts, root, out)
-        outcomes.append(known[root])
+        outcomes.append(by_root[root])
     return outcomes
 
 

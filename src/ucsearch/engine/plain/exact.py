@@ -240,10 +240,10 @@ class _PerfectInformation:
         layers: list[dict[Any, None]] = [{state: None}]
         for h in range(depth):
             following: dict[Any, None] = {}
-            for known in layers[h]:
+            for reached in layers[h]:
                 for i in window.available:
-                    if window.allowed((known,), i, h):
-                        new = window.move(known, i, member[h], h)
+                    if window.allowed((reached,), i, h):
+                        new = window.move(reached, i, member[h], h)
                         if new not in following:
                             if self.nodes >= self.budget:
                                 raise _Stop
@@ -251,19 +251,19 @@ class _PerfectInformation:
                             following[new] = None
             layers.append(following)
         values: list[dict[Any, float]] = [{} for _ in range(depth + 1)]
-        for known in layers[depth]:
-            if window.ended((known,), depth - 1, 0):
-                values[depth][known] = window.discounts[depth] * window.terminal(known, depth - 1, 0)
+        for reached in layers[depth]:
+            if window.ended((reached,), depth - 1, 0):
+                values[depth][reached] = window.discounts[depth] * window.terminal(reached, depth - 1, 0)
         for h in range(depth - 1, -1, -1):
-            for known in layers[h]:
+            for reached in layers[h]:
                 best = -math.inf
                 for i in window.available:
-                    if window.allowed((known,), i, h):
-                        after = values[h + 1].get(window.move(known, i, member[h], h), -math.inf)
-                        args = (known, window.actions[i], member[h], h, window.params)
+                    if window.allowed((reached,), i, h):
+                        after = values[h + 1].get(window.move(reached, i, member[h], h), -math.inf)
+                        args = (reached, window.actions[i], member[h], h, window.params)
                         reward = window.number(window.task.reward_at, Fault.REWARD, h, i, *args)
                         best = max(best, window.discounts[h] * reward + after)
-                values[h][known] = best
+                values[h][reached] = best
         return values
 
     def value(self, node: Node) -> float:

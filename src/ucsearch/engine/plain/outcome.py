@@ -87,13 +87,13 @@ def completable(window: Window, state: object) -> bool | None:
 
     Depth-first over actions in ascending order; scores do not matter here.
     """
-    budget, taken = COMPLETION_CAP, 0
+    budget, last_action = COMPLETION_CAP, 0
     walk: list[tuple[object, ...]] = [window.root(state).states]
     cursors = [iter(window.available)]
     while walk:
         step = len(walk) - 1
         if step == window.depth:
-            if window.continues or window.ended(walk[-1], step - 1, taken):
+            if window.continues or window.ended(walk[-1], step - 1, last_action):
                 return True
             walk.pop()
             cursors.pop()
@@ -108,7 +108,7 @@ def completable(window: Window, state: object) -> bool | None:
         if not window.allowed(walk[-1], i, step):
             continue
         budget -= 1
-        taken = i
+        last_action = i
         outcomes = [y[step] for y in window.members] if window.is_members else [window.mean[step]]
         walk.append(tuple(window.move(s, i, y, step) for s, y in zip(walk[-1], outcomes, strict=True)))
         cursors.append(iter(window.available))

@@ -111,8 +111,8 @@ class Window:
         except _ARITHMETIC as error:  # gives inf or NaN when compiled, so there is no more to say than that
             raise TaskFault(kind, step, action) from error
         except BaseException as error:
-            found = failure(error)
-            raise TaskFault(kind, step, action, f"{Fault.ROLE[kind]} raised {words(found)}") from found
+            raised = failure(error)
+            raise TaskFault(kind, step, action, f"{Fault.ROLE[kind]} raised {words(raised)}") from raised
 
     def number(self, function: Any, kind: int, step: int, action: int, *args: Any) -> float:
         """A finite number, or a fault."""
@@ -127,9 +127,9 @@ class Window:
     def rewards(self, states: Sequence[Any], outcomes: Sequence[Any], action: int, step: int) -> list[float]:
         """Of one action, for each state and its outcome: in one go, because a search does little else."""
         args = (self.task, states, self.actions[action], outcomes, step, self.params)
-        found = self.call(_rewards, Fault.REWARD, step, action, *args)
+        answers = self.call(_rewards, Fault.REWARD, step, action, *args)
         try:
-            return [x if type(x) is float and isfinite(x) else as_number(x) for x in found]
+            return [x if type(x) is float and isfinite(x) else as_number(x) for x in answers]
         except Exception:
             raise TaskFault(Fault.REWARD, step, action) from None
 

@@ -112,11 +112,11 @@ def build(rules: Rules, k: Shape, jit: Any) -> Ending:
         for r in range(win.rows):
             for f in range(N):
                 st[0, r, f] = panel.states[win.w, f]
-        found = completable(st, win, panel, walk, cursor)
-        if found < -1:
+        completes = completable(st, win, panel, walk, cursor)
+        if completes < -1:
             m = panel.actions.shape[1]
-            return TASK_ERROR, (-2 - found) // m, (-2 - found) % m
-        return DEAD_END if found == 0 else SEARCH_EXHAUSTED, 0, 0
+            return TASK_ERROR, (-2 - completes) // m, (-2 - completes) % m
+        return DEAD_END if completes == 0 else SEARCH_EXHAUSTED, 0, 0
 
     @jit.lean_call
     def report(

@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 
 
 def build(task: Task, prepare: Function, fill: Function | None, shape: Shape, jit: Any) -> Function:
-    """`tables(win, panel, own)`: one table, or one for each member. `fill` writes it into room that is there."""
+    """`tables(win, panel, forecast)`: one table, or one for each member. `fill` writes it into room that is there."""
     if shape.members:
         return _of_members(task, prepare, shape, jit)
     if not shape.scalar:
@@ -34,7 +34,7 @@ def _of_members(task: Task, prepare: Function, shape: Shape, jit: Any) -> Functi
     if task.risk_aware_bound:
 
         @jit.inner
-        def one(win, panel, j, since):
+        def table_of(win, panel, j, since):
             if SCALAR:
                 own = np.ascontiguousarray(panel.members[win.w, j, since : win.reach, 0])
                 alone = np.ascontiguousarray(panel.members[win.w, j : j + 1, since : win.reach, 0])
@@ -45,20 +45,20 @@ def _of_members(task: Task, prepare: Function, shape: Shape, jit: Any) -> Functi
     else:
 
         @jit.inner
-        def one(win, panel, j, since):
+        def table_of(win, panel, j, since):
             if SCALAR:
                 return prepare(np.ascontiguousarray(panel.members[win.w, j, since : win.reach, 0]), win.p)
             return prepare(np.ascontiguousarray(panel.members[win.w, j, since : win.reach]), win.p)
 
     @jit.inner
-    def tables(win, panel, own):
+    def tables(win, panel, forecast):
         since = min(LATER, win.reach - 1)  # a single step is not asked about
-        sample = one(win, panel, 0, since)
-        made = np.empty((panel.members.shape[1] if win.use_bound else 1,) + sample.shape)
-        made[0] = sample
-        for j in range(1, made.shape[0]):
-            made[j] = one(win, panel, j, since)
-        return (made,)
+        sample = table_of(win, panel, 0, since)
+        stacked = np.empty((panel.members.shape[1] if win.use_bound else 1,) + sample.shape)
+        stacked[0] = sample
+        for j in range(1, stacked.shape[0]):
+            stacked[j] = table_of(win, panel, j, since)
+        return (stacked,)
 
     found: Function = tables
     return found
@@ -69,7 +69,7 @@ def _of_records(task: Task, prepare: Function, shape: Shape, jit: Any) -> Functi
     if task.risk_aware_bound:
 
         @jit.inner
-        def tables(win, panel, own):
+        def tables(win, panel, forecast):
             since = min(LATER, win.reach - 1)
             mean = np.ascontiguousarray(panel.mean[win.w, since : win.reach])
             members = np.ascontiguousarray(panel.members[win.w, :, since : win.reach])
@@ -77,7 +77,7 @@ def _of_records(task: Task, prepare: Function, shape: Shape, jit: Any) -> Functi
     else:
 
         @jit.inner
-        def tables(win, panel, own):
+        def tables(win, panel, forecast):
             since = min(LATER, win.reach - 1)
             return (prepare(np.ascontiguousarray(panel.mean[win.w, since : win.reach]), win.p),)
 
@@ -90,23 +90,23 @@ def _of_numbers(task: Task, prepare: Function, fill: Function | None, shape: Sha
     LATER, SEES, BY_STEP = shape.later, task.risk_aware_bound, task.by_step
 
     @jit.lean_call
-    def forecast_of(win, panel, own):
+    def forecast_of(win, panel, forecast):
         since = min(LATER, win.reach - 1)
-        for k in range(own.mean.shape[0]):
-            own.mean[k] = panel.mean[win.w, since + k, 0]
+        for k in range(forecast.mean.shape[0]):
+            forecast.mean[k] = panel.mean[win.w, since + k, 0]
         if SEES:
-            for j in range(own.members.shape[0]):
-                for k in range(own.members.shape[1]):
-                    own.members[j, k] = panel.members[win.w, j, since + k, 0]
+            for j in range(forecast.members.shape[0]):
+                for k in range(forecast.members.shape[1]):
+                    forecast.members[j, k] = panel.members[win.w, j, since + k, 0]
 
     @jit.lean_call
-    def sorted_steps(own, weights, wrow):
+    def sorted_steps(forecast, weights, wrow):
         """As they are where few members are sorted as fast by themselves, or weights go with them. Else all steps at
         once, by comparisons whose order does not depend on what is found: Batcher's merging of odd and even places.
         Members that are compared with others equally far apart lie side by side, as wide as whole vectors."""
-        J = own.members.shape[0]
-        steps = own.members.shape[1]
-        room = own.room
+        J = forecast.members.shape[0]
+        steps = forecast.members.shape[1]
+        room = forecast.room
         wide = (steps + 3) // 4 * 4
         sorts = J > 16
         for j in range(1, J):
@@ -116,7 +116,7 @@ def _of_numbers(task: Task, prepare: Function, fill: Function | None, shape: Sha
             return
         for j in range(J):
             for k in range(wide):
-                room[j * wide + k] = own.members[j, k] if k < steps else 0.0
+                room[j * wide + k] = forecast.members[j, k] if k < steps else 0.0
         size = 1
         double = 1  # 2 * size are 2 ** double
         while size < J:
@@ -138,25 +138,25 @@ def _of_numbers(task: Task, prepare: Function, fill: Function | None, shape: Sha
             double += 1
         for j in range(J):
             for k in range(steps):
-                own.members[j, k] = room[j * wide + k]
+                forecast.members[j, k] = room[j * wide + k]
 
     if fill is not None:
         into = fill
 
         @jit.lean_call
-        def filled(table, win, panel, own):
+        def filled(table, win, panel, forecast):
             """Borrows only: nothing is counted while the table is made."""
             for x in range(table.size):
                 table[x] = 0.0
-            into(table, own.mean, win.p, View(own.members, panel.weights[win.wrow], win.risk, win.spread[0]))
+            into(table, forecast.mean, win.p, View(forecast.members, panel.weights[win.wrow], win.risk, win.spread[0]))
 
         @jit.inner
-        def tables(win, panel, own):
-            forecast_of(win, panel, own)
+        def tables(win, panel, forecast):
+            forecast_of(win, panel, forecast)
             if BY_STEP:
-                sorted_steps(own, panel.weights, win.wrow)
-            table = own.room[own.members.shape[0] * ((own.members.shape[1] + 3) // 4 * 4) :]
-            filled(table, win, panel, own)
+                sorted_steps(forecast, panel.weights, win.wrow)
+            table = forecast.room[forecast.members.shape[0] * ((forecast.members.shape[1] + 3) // 4 * 4) :]
+            filled(table, win, panel, forecast)
             return (table,)
 
         found: Function = tables
@@ -164,17 +164,19 @@ def _of_numbers(task: Task, prepare: Function, fill: Function | None, shape: Sha
     if SEES:
 
         @jit.inner
-        def tables(win, panel, own):
-            forecast_of(win, panel, own)
+        def tables(win, panel, forecast):
+            forecast_of(win, panel, forecast)
             if BY_STEP:
-                sorted_steps(own, panel.weights, win.wrow)
-            return (prepare(own.mean, win.p, View(own.members, panel.weights[win.wrow], win.risk, win.spread[0])),)
+                sorted_steps(forecast, panel.weights, win.wrow)
+            return (
+                prepare(forecast.mean, win.p, View(forecast.members, panel.weights[win.wrow], win.risk, win.spread[0])),
+            )
     else:
 
         @jit.inner
-        def tables(win, panel, own):
-            forecast_of(win, panel, own)
-            return (prepare(own.mean, win.p),)
+        def tables(win, panel, forecast):
+            forecast_of(win, panel, forecast)
+            return (prepare(forecast.mean, win.p),)
 
     found = tables
     return found

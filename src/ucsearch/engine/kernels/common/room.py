@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ucsearch.engine.arrays import FSet, ISet
 from ucsearch.engine.kernels.common.rules import Rules
-from ucsearch.engine.kernels.common.shapes import LANES, Cand, Own, Shape, Window
+from ucsearch.engine.kernels.common.shapes import LANES, Cand, Forecast, Shape, Window
 
 __all__ = ["Room", "build"]
 
@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 class Room(NamedTuple):
     rows: Function  # (panel) -> states of a node
     candidates: Function  # (heap, iset, panel) -> Cand
-    forecast: Function  # (heap, iset, panel, use_bound) -> Own
+    forecast: Function  # (heap, iset, panel, use_bound) -> Forecast
     window: Function  # (w, iset, fset, params, panel, use_bound) -> Window
 
 
@@ -45,11 +45,11 @@ def build(rules: Rules, k: Shape, jit: Any) -> Room:
 
     @jit.inline
     def forecast(heap, iset, panel, use_bound):
-        told = max(iset[REACH] - LATER, 1)
+        steps = max(iset[REACH] - LATER, 1)
         tabled = panel.members.shape[1] if use_bound and not MEMBERS else 1
-        wide = (told + 3) // 4 * 4
-        table = IN_ALL + A_STEP * told + (A_MEMBER + BOTH * told) * tabled
-        return Own(floats(heap, told), floats(heap, (tabled, told)), zeros(heap, tabled * wide + table))
+        wide = (steps + 3) // 4 * 4
+        table = IN_ALL + A_STEP * steps + (A_MEMBER + BOTH * steps) * tabled
+        return Forecast(floats(heap, steps), floats(heap, (tabled, steps)), zeros(heap, tabled * wide + table))
 
     @jit.inline
     def window(w, iset, fset, params, panel, use_bound):

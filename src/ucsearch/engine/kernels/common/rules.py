@@ -28,7 +28,7 @@ class Rules(NamedTuple):
     takes the step index, a state `s` is a pair of the task's own and that index."""
 
     params: Function  # (params, w) -> p
-    tables: Function  # (win, panel, own) -> the bound's tables, in a tuple
+    tables: Function  # (win, panel, forecast) -> the bound's tables, in a tuple
     allowed: Function  # (st, i, rows, a, p) -> bool, of every row
     ended: Function  # (st, i, rows, p) -> whether the last step may lead here
     final: Function  # (st, i, r, p) -> terminal value, 0 without one
@@ -121,11 +121,11 @@ def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> t
 
     if shape.bounded and not shape.scores:
         bound = rule("bound")
-        own = _untimed(bound, jit) if shape.timed else bound
+        untimed = _untimed(bound, jit) if shape.timed else bound
 
         @jit.inline
         def toward(st, i, r, at, tables, p):
-            return float(own(load(st, i, r), at - LATER, tables[0][r] if MEMBERS else tables[0], p))
+            return float(untimed(load(st, i, r), at - LATER, tables[0][r] if MEMBERS else tables[0], p))
 
         fill = compiler.fill() if any(shape.room) else None
         if jit.on_device and fill is None:
@@ -139,14 +139,14 @@ def build(task: Task, layout: Layout, mode: int, use_bound: bool, jit: Any) -> t
             return 0.0
 
         @jit.inner
-        def tables(win, panel, own):
+        def tables(win, panel, forecast):
             return (0.0,)
 
-    made = Rules(
+    functions = Rules(
         params, tables, allowed, ended, final, toward, moved, paid, valued, follow, load, store, feasible, step, reward,
         terminal, end, _uses(task, rule, shape.timed, jit), outcome, member,
     )  # fmt: skip
-    return made, shape
+    return functions, shape
 
 
 def _of_tuples(rule: Callable[[str], Function], task: Task, jit: Any) -> Callable[[str], Function]:
@@ -156,12 +156,12 @@ def _of_tuples(rule: Callable[[str], Function], task: Task, jit: Any) -> Callabl
         for k in range(task.width - 1):
             base = base_of(task.width) ** (task.width - 1 - k)
             lines += [f"    x{k} = 1.0 * math.floor(a / {base!r})", f"    a = a - x{k} * {base!r}"]
-        own = "".join([*(f"x{k}, " for k in range(task.width - 1)), "a,"])
+        numbers = "".join([*(f"x{k}, " for k in range(task.width - 1)), "a,"])
     else:
-        lines, own = [], ", ".join(f"grid[int(a), {k}]" for k in range(task.width)) + ","
+        lines, numbers = [], ", ".join(f"grid[int(a), {k}]" for k in range(task.width)) + ","
     rest = {"feasible": "p", "step": "y, p", "reward": "y, p"}
 
-    def asked(role: str) -> Function:
+    def rule_of_number(role: str) -> Function:
         if role not in rest and not role.startswith("use:"):
             return rule(role)
         more = rest.get(role, "p")
@@ -169,12 +169,12 @@ def _of_tuples(rule: Callable[[str], Function], task: Task, jit: Any) -> Callabl
         space: dict[str, Any] = {"rule": rule(role), "math": math}
         if not task.packs:
             space["grid"] = np.array(task.actions)
-        text = "\n".join([f"def ask(s, a, {more}):", *lines, f"    return rule(s, ({own}), {more})"]) + "\n"
+        text = "\n".join([f"def ask(s, a, {more}):", *lines, f"    return rule(s, ({numbers}), {more})"]) + "\n"
         exec(compile(text, f"<{role} of tuples>", "exec"), space)
-        made: Function = jit.inline(space["ask"])
-        return made
+        of_number: Function = jit.inline(space["ask"])
+        return of_number
 
-    return asked
+    return rule_of_number
 
 
 def _shape(task: Task, layout: Layout, mode: int, use_bound: bool) -> Shape:
@@ -208,11 +208,11 @@ def _built(layout: Layout, cell: str) -> str:
     """`Kind(x[0], (x[1], x[2]))` for a layout, with `cell` naming the places of a row."""
     fields, at = [], 0
     for field, length in enumerate(layout.lengths):
-        own = f"int({cell})" if field in layout.whole else f"float({cell})"
+        number = f"int({cell})" if field in layout.whole else f"float({cell})"
         if length:
-            fields.append("(" + "".join(own.format(at + y) + ", " for y in range(length)) + ")")
+            fields.append("(" + "".join(number.format(at + y) + ", " for y in range(length)) + ")")
         else:
-            fields.append(own.format(at))
+            fields.append(number.format(at))
         at += max(length, 1)
     return f"Kind({', '.join(fields)})"
 
@@ -294,7 +294,7 @@ def _given(jit: Any) -> Function:
     """Tables that the CPU has made, in the place of scores, which a task with a bound does not read."""
 
     @jit.inner
-    def tables(win, panel, own):
+    def tables(win, panel, forecast):
         return (panel.q[win.w],)
 
     made: Function = tables
@@ -393,8 +393,8 @@ def _rules_of_the_end(task: Task, rule: Callable[[str], Function], timed: bool, 
 def _uses(task: Task, rule: Callable[[str], Function], timed: bool, jit: Any) -> Function:
     if not task.uses:
         return _no_number(jit)
-    asked = tuple(rule(f"use:{name}") for name in sorted(task.uses))
-    return _one_of(asked, ("s[0]" if timed else "s", "a", "p"), "j, s, a, p", "j", range(len(asked)), jit)
+    uses = tuple(rule(f"use:{name}") for name in sorted(task.uses))
+    return _one_of(uses, ("s[0]" if timed else "s", "a", "p"), "j, s, a, p", "j", range(len(uses)), jit)
 
 
 def _no_number(jit: Any) -> Function:
@@ -449,7 +449,7 @@ def _follow(
         for r in range(rows):
             s = load(st, i, r)
             value = ret[n, r]
-            own = 0.0
+            added = 0.0
             for h in range(win.d, win.reach):
                 a = policy(k, s, h, p)
                 if not math.isfinite(a):
@@ -461,7 +461,7 @@ def _follow(
                 if not math.isfinite(earned):
                     return most, REWARD
                 value = value + disc[h] * earned
-                own += abs(disc[h] * earned)
+                added += abs(disc[h] * earned)
                 new, fine = coerced(step(s, a, y, p))
                 if not fine:
                     return most, STATE
@@ -473,9 +473,9 @@ def _follow(
                 if not math.isfinite(last):
                     return most, TERMINAL
                 value = value + disc[win.reach] * last
-                own += abs(disc[win.reach] * last)
+                added += abs(disc[win.reach] * last)
             total[0, r] = value
-            most = max(most, own)
+            most = max(most, added)
         return most, 0
 
     made: Function = follow

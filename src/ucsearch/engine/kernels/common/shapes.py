@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LANES", "Cand", "Own", "Panel", "Results", "Shape", "Window"]
+__all__ = ["LANES", "Cand", "Forecast", "Panel", "Results", "Shape", "Window"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,7 +65,7 @@ class Window(NamedTuple):
     p: Any  # parameters of the task
 
 
-class Own(NamedTuple):
+class Forecast(NamedTuple):
     """A window's forecast as `prepare` reads it, and room for its table."""
 
     mean: Floats

@@ -54,14 +54,14 @@ def build(n: int, jit: Any) -> States:
         mask = np.uint64(size - 1)
         at = hash_of(pool.bits, row, tag) & mask
         while True:
-            held = slots[np.int64(at)]
-            if held < 0:
+            other = slots[np.int64(at)]
+            if other < 0:
                 return np.int64(at)
-            if pool.tags[held] == tag:
+            if pool.tags[other] == tag:
                 same = True
                 for f in range(n):
                     # Field by field: all at once they would be read as one, which waits until each has been written.
-                    if pool.bits[held, 0, f] != pool.bits[row, 0, f]:
+                    if pool.bits[other, 0, f] != pool.bits[row, 0, f]:
                         same = False
                         break
                 if same:
@@ -69,15 +69,15 @@ def build(n: int, jit: Any) -> States:
             at = (at + np.uint64(1)) & mask
 
     @jit.lean
-    def place(pool, slots, size, tag, known):
+    def place(pool, slots, size, tag, row):
         """The index of the state in row `known` under `tag`; `known` itself when it is new."""
-        at = slot_of(pool, slots, size, tag, known)
+        at = slot_of(pool, slots, size, tag, row)
         held = slots[at]
         if held >= 0:
             return np.int64(held)
-        slots[at] = known
-        pool.tags[known] = tag
-        return known
+        slots[at] = row
+        pool.tags[row] = tag
+        return row
 
     @jit.lean
     def find(pool, slots, size, tag, row):
@@ -89,20 +89,20 @@ def build(n: int, jit: Any) -> States:
         return Pool(st, st.view(np.uint64), ints(heap, rows))
 
     @jit.inner
-    def larger(heap, pool, known, need):
+    def larger(heap, pool, row, need):
         """Room for `need` rows."""
         size = pool.tags.shape[0]
         while size < need:
             size *= 2
         new = room(heap, size)
-        for i in range(known):
+        for i in range(row):
             for f in range(n):
                 new.st[i, 0, f] = pool.st[i, 0, f]
             new.tags[i] = pool.tags[i]
         return new
 
     @jit.inner
-    def empty_slots(heap, pool, slots, begin, known, need):
+    def empty_slots(heap, pool, slots, begin, row, need):
         """Slots for `need` states, half of them free, with those from `begin` on entered; how many are in use."""
         size = 64
         while size < 2 * need:
@@ -111,7 +111,7 @@ def build(n: int, jit: Any) -> States:
             slots = places(heap, size)
         for x in range(size):
             slots[x] = -1
-        for i in range(begin, known):
+        for i in range(begin, row):
             place(pool, slots, size, pool.tags[i], i)
         return slots, size
 
