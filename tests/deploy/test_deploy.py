@@ -133,8 +133,12 @@ def unknown(call: list[str]) -> list[str]:
     command: Any = get_command(app)
     rest = list(call)
     while hasattr(command, "commands"):
-        if rest and rest[0] in {o for p in command.params for o in getattr(p, "opts", ())}:
-            return rest[1:]
+        own = {o: p for p in command.params for o in getattr(p, "opts", ()) if o.startswith("-")}
+        while rest and rest[0] in own:  # options of a group stand before its commands
+            flag = getattr(own[rest[0]], "is_flag", False)
+            rest = rest[1 if flag else 2 :]
+            if flag and not rest:
+                return []
         if not rest or rest[0] not in command.commands:
             return rest[:1] or ["a command"]
         command = command.commands[rest.pop(0)]
