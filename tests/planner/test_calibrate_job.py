@@ -138,7 +138,8 @@ def test_the_verdict_says_whether_intervals_are_right_and_what_is_taken(tmp_path
     text = found.text()
     assert text.endswith(found.verdict())
     assert f"covered {100 * taken.coverage:.1f} % of the outcomes" in found.verdict()
-    assert f"Taken: {taken.name}, by the CRPS of the 140 origins before" in found.verdict()
+    assert f"Use {'the forecasts as they are' if taken is plain else 'the recalibrated forecasts'} (" in found.verdict()
+    assert f"on the 140 origins before, their CRPS was {taken.earlier_crps:.4f}" in found.verdict()
     write_page(found, tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text()
     assert f"covered {100 * taken.coverage:.1f} % of the outcomes" in page

@@ -110,12 +110,13 @@ class CalibrateResult:
         }
         lines.append(f"{words[side]}: its CRPS is {change} {more}.")
         setting = f'[forecast] recalibrate = "{"off" if self.chosen == 0 else other.name.rpartition(" ")[2]}"'
+        use = ("the forecasts as they are", "the recalibrated forecasts")[self.chosen]
         if not self.earlier:
-            lines.append(f"Taken: {taken.name}, because there are no earlier origins to choose on ({setting}).")
+            lines.append(f"Use {use} ({setting}): there are no earlier origins to choose on.")
         else:
             lines.append(
-                f"Taken: {taken.name}, by the CRPS of the {self.earlier} origins before ({taken.earlier_crps:.4f} "
-                f"against {rival.earlier_crps:.4f}; {setting})."
+                f"Use {use} ({setting}): on the {self.earlier} origins before, their CRPS was {taken.earlier_crps:.4f}, "
+                f"{'recalibrated' if self.chosen == 0 else 'as forecast'} {rival.earlier_crps:.4f}."
             )
         return " ".join(lines)
 
@@ -130,8 +131,8 @@ class CalibrateResult:
             told = [f"{100 * v.report.coverage[i]:.1f} %" for v in self.variants]
             rows.append([f"inside the {100 * level:g} % interval", *told])
         rows.append([f"worst phase, {100 * LEVEL:g} %", *(_worst(v) for v in self.variants)])
-        rows.append(["bias (mean sizes)", *(f"{v.bias_by_step.mean():+.3f}" for v in self.variants)])
-        rows.append(["CRPS (mean sizes)", *(f"{v.report.crps:.4f}" for v in self.variants)])
+        rows.append(["bias, relative to the mean", *(f"{v.bias_by_step.mean():+.3f}" for v in self.variants)])
+        rows.append(["CRPS, relative to the mean", *(f"{v.report.crps:.4f}" for v in self.variants)])
         rows.append(["PIT distance", *(f"{v.report.pit_distance:.3f}" for v in self.variants)])
         return "\n".join([f"{self.model}: {head}", "", *table_lines(rows), "", self.verdict()])
 

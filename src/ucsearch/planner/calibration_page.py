@@ -13,7 +13,7 @@ __all__ = ["write_page"]
 _PAGE = """{% extends "base" %}{% block body %}
 <p>{{ r.series }} series, {{ r.origins }} past forecasts each, {{ r.horizon }} periods ahead, season {{ r.season }};
 model {{ r.model }}.
-Errors are relative to the mean size of each series.</p>
+Errors are relative to the mean of each series.</p>
 <p class="lead"><strong>{{ verdict }}</strong></p>
 <div class="wide" tabindex="0" role="region" aria-label="Figures"><table class="roomy"><thead><tr><th></th>
 {% for v in r.variants %}<th scope="col" class="n">{{ v.name }}</th>{% endfor %}</tr></thead><tbody>

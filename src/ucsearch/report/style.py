@@ -91,6 +91,7 @@ color:var(--soft);max-width:none}}
 .key li{{display:flex;align-items:center}}
 .key svg{{flex:none;width:20px;height:12px;margin-right:5px}}
 @media screen and (max-width:640px){{
+tbody th{{white-space:normal}}
 .stack,.stack tbody,.stack tr,.stack th,.stack td{{display:block}}
 .stack thead{{display:none}}
 .stack tr{{border:1px solid var(--rule);border-radius:8px;padding:8px 12px;margin:0 0 12px}}

@@ -225,11 +225,11 @@ def _value(evidence: Evidence) -> dict[str, Any] | None:
     if found is None:
         return None
     if found["gate"] == GATE:
-        heads = ["Against", "Its cost", "Own cost", "Saved, %", "from", "to", "Mean delta", "Lower"]
+        heads = ["Against", "Its cost", "Our cost", "Saved, %", "from", "to", "Mean delta", "Lower"]
         names = ("cost", "own_cost", "saved", "saved_lower", "saved_upper", "mean", "lower")
         rows = [[policy_name(d["opponent"]), *(d[k] for k in names)] for d in found["deltas"]]
         tables = [table("Cost on the test, and what is saved by cluster", heads, rows)]
-        tiles = {"verdict": verdict["class"], "endpoint": found["endpoint"], "held against": joined(found["rivals"]),
+        tiles = {"verdict": verdict["class"], "endpoint": found["endpoint"], "compared with": joined(found["rivals"]),
                  "power before the look": number(found["power"])}  # fmt: skip
     else:
         heads = ["Family", "Against", "Series", "Better on", "Mean delta", "Lower by series", "Lower by cluster",
