@@ -115,8 +115,8 @@ class CalibrateResult:
             lines.append(f"Use {use} ({setting}): there are no earlier origins to choose on.")
         else:
             lines.append(
-                f"Use {use} ({setting}): on the {self.earlier} origins before, their CRPS was {taken.earlier_crps:.4f}, "
-                f"{'recalibrated' if self.chosen == 0 else 'as forecast'} {rival.earlier_crps:.4f}."
+                f"Use {use} ({setting}): on the {self.earlier} origins before, their CRPS was "
+                f"{taken.earlier_crps:.4f}, {'recalibrated' if self.chosen == 0 else 'as forecast'} {rival.earlier_crps:.4f}."
             )
         return " ".join(lines)
 
