@@ -114,9 +114,10 @@ class CalibrateResult:
         if not self.earlier:
             lines.append(f"Use {use} ({setting}): there are no earlier origins to choose on.")
         else:
+            beside = "recalibrated" if self.chosen == 0 else "as forecast"
             lines.append(
                 f"Use {use} ({setting}): on the {self.earlier} origins before, their CRPS was "
-                f"{taken.earlier_crps:.4f}, {'recalibrated' if self.chosen == 0 else 'as forecast'} {rival.earlier_crps:.4f}."
+                f"{taken.earlier_crps:.4f}, {beside} {rival.earlier_crps:.4f}."
             )
         return " ".join(lines)
 
