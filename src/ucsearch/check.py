@@ -38,11 +38,21 @@ def check_task(
     compiled: bool = False,
     closed: bool = False,
 ) -> None:
-    """Raise `TaskError` or `InputError` at the first broken promise; warn where the two engines may differ.
+    """Check a task of your own: walk its feasible actions over sample outcomes and name the first broken promise.
 
-    Walks feasible actions from `state` over the given `outcomes` (numbers, or the task's outcome tuples). With
-    `compiled=True` it also compiles the task and compares both engines on the same walk, bit for bit; with
-    `closed=True` it warns of states that differ by rounding alone, because closed mode is cheap where states repeat.
+    Warns where rules do not compile, where large rewards cancel, and where the fallback is not feasible.
+
+    Args:
+        task: the rules.
+        state: where the walk begins.
+        outcomes: numbers, or the task's outcome tuples; extreme ones find more.
+        depth: steps of the walk.
+        compiled: also compile the task and compare both engines on the same walk, bit for bit.
+        closed: also warn of states that differ by rounding alone, because closed mode is cheap where states repeat.
+
+    Raises:
+        TaskError: a rule raises, changes its input, has two answers, or returns something else than it should.
+        InputError: a wrong state or outcome.
     """
     layout = task.layout(state)
     state = layout.build(layout.flatten(state, "state"))  # as both engines see it
@@ -75,11 +85,11 @@ def _check_sums(task: Task, state: Any, samples: list[Any], depth: int) -> None:
     row = [samples[h % len(samples)] for h in range(depth)]
     array = np.array([[y if isinstance(y, tuple) else (y,) for y in row]], dtype=np.float64)
     trace = Trace.from_members(array, fields=task.fields)
-    found = certify(
+    certificate = certify(
         task, state, trace, UCBeam(depth=depth, width=8), run=Run(engine="python"), proof=Proof(node_budget=_SUM_NODES)
     )
-    if found.cancellation:
-        chosen = next(r for r in found.rivals if r.index == found.action_index)
+    if certificate.cancellation:
+        chosen = next(r for r in certificate.rivals if r.index == certificate.action_index)
         warn_user(
             f"task {task.name!r}: the best plan scores {chosen.score:g}, but {chosen.size:g} is added up for it; large "
             "amounts that cancel (a sunk cost that is paid back) leave few digits to compare plans by: keep them out "
@@ -88,11 +98,11 @@ def _check_sums(task: Task, state: Any, samples: list[Any], depth: int) -> None:
 
 
 def _outcomes(task: Task, outcomes: Iterable[Any]) -> list[Any]:
-    found = list(outcomes)
-    if not found:
+    listed = list(outcomes)
+    if not listed:
         raise InputError("outcomes", "an empty list", "at least one outcome, e.g. outcomes=[20.0, 80.0]")
-    made: list[Any] = []
-    for i, y in enumerate(found):
+    samples: list[Any] = []
+    for i, y in enumerate(listed):
         values = y if isinstance(y, Sequence) and task.outcome is not None else (y,)
         numbers = []
         for value in values:
@@ -105,14 +115,14 @@ def _outcomes(task: Task, outcomes: Iterable[Any]) -> list[Any]:
             numbers.append(number + 0.0)
         if len(numbers) != task.fields:
             raise InputError("outcomes", f"{len(numbers)} values", f"{task.fields} fields", index=i)
-        made.append(numbers[0] if task.outcome is None else task.outcome(*numbers))
-    return made
+        samples.append(numbers[0] if task.outcome is None else task.outcome(*numbers))
+    return samples
 
 
 def _check_dialect(task: Task, layout: Layout) -> None:
-    found = findings(task, layout)
-    if found:
-        warn_user(explain(task, found), TaskWarning)
+    outside = findings(task, layout)
+    if outside:
+        warn_user(explain(task, outside), TaskWarning)
 
 
 class _Walk:
@@ -125,7 +135,7 @@ class _Walk:
 
     def run(self, state: Any, depth: int) -> None:
         self._invariant(state, None, None)
-        layer, seen = [state], {state}
+        layer, states = [state], {state}
         self.visited = [state]
         for h in range(depth):
             following = []
@@ -133,8 +143,8 @@ class _Walk:
                 for a in self._feasible(s, h):
                     for y in self.outcomes:
                         new = self._edge(s, a, y, h)
-                        if new not in seen and len(seen) < _MAX_STATES:
-                            seen.add(new)
+                        if new not in states and len(states) < _MAX_STATES:
+                            states.add(new)
                             following.append(new)
                             self.visited.append(new)
             layer = following
@@ -175,14 +185,14 @@ class _Walk:
         return (step,) if role in self.task.timed else ()
 
     def _feasible(self, state: Any, step: int) -> list[float]:
-        found = []
+        allowed = []
         for a in self.task.actions:
             answer = self._call("feasible", step, a, state, a, *self._when("feasible", step), self.p)
             if not isinstance(answer, bool | np.bool_):
                 raise self._fail(f"feasible returned {answer!r}, expected True or False", step, a)
             if answer:
-                found.append(a)
-        return found
+                allowed.append(a)
+        return allowed
 
     def _edge(self, state: Any, a: float, y: Any, step: int) -> Any:
         reward = self._call("reward", step, a, state, a, y, *self._when("reward", step), self.p)
@@ -197,9 +207,9 @@ class _Walk:
         for name, length, item in zip(self.task.state._fields, self.layout.lengths, new, strict=True):
             have = len(item) if isinstance(item, tuple) else 0
             if have != length:
-                seen = f"a tuple of {have}" if have else repr(item)
-                want = f"a tuple of {length}" if length else "a float"
-                raise self._fail(f"step returned {seen} in field {name!r}, expected {want}", step, a)
+                returned = f"a tuple of {have}" if have else repr(item)
+                expected = f"a tuple of {length}" if length else "a float"
+                raise self._fail(f"step returned {returned} in field {name!r}, expected {expected}", step, a)
         flat = [x for item in new for x in (item if isinstance(item, tuple) else (item,))]
         if not all(_is_number(x) and math.isfinite(x) for x in flat):
             raise self._fail(f"step returned {new!r} for outcome {y!r}, expected finite numbers", step, a)

@@ -29,8 +29,8 @@ class UCSearchError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException's own would call the class with the finished sentence as its only argument.
-        kept = {name: value if _travels(value) else str(value) for name, value in vars(self).items()}
-        return _rebuild, (type(self), tuple(str(a) for a in self.args), kept)
+        attributes = {name: value if _travels(value) else str(value) for name, value in vars(self).items()}
+        return _rebuild, (type(self), tuple(str(a) for a in self.args), attributes)
 
 
 class InputError(UCSearchError, ValueError):

@@ -34,8 +34,8 @@ def figure(value: float, digits: int = 6) -> str:
 
 def moment(written: str) -> str:
     """A time of the log as people read it, to the second."""
-    found = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?\+00:00", written)
-    return f"{found[1]} {found[2]} UTC" if found else written
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?\+00:00", written)
+    return f"{match[1]} {match[2]} UTC" if match else written
 
 
 def action_figure(action: Any) -> str:

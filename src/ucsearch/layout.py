@@ -82,11 +82,11 @@ class Layout:
         """As `of`; fields that are annotated `int` or `tuple[int, ...]` hold whole numbers."""
         layout = cls.of(value, field)
         kinds = getattr(layout.kind, "__annotations__", {})
-        named = [_annotation(kinds.get(name)) for name in layout.kind._fields]
-        own = frozenset(i for i, name in enumerate(named) if name == "int" or name.startswith("tuple[int"))
-        if not own:
+        annotations = [_annotation(kinds.get(name)) for name in layout.kind._fields]
+        whole = frozenset(i for i, text in enumerate(annotations) if text == "int" or text.startswith("tuple[int"))
+        if not whole:
             return layout
-        layout = cls(layout.kind, layout.lengths, own)
+        layout = cls(layout.kind, layout.lengths, whole)
         layout.flatten(value, field)
         return layout
 
@@ -205,10 +205,10 @@ class Layout:
             # A copy: who steps the same array on would change what was decided on, after the decision.
             return array + 0.0
         if is_named_tuple_type(type(values)):
-            made = self._rows_of_arrays(values, field)
+            rows = self._rows_of_arrays(values, field)
             if self.whole:
-                self._refuse_parts(made, field)
-            return made
+                self._refuse_parts(rows, field)
+            return rows
         if isinstance(values, Iterable):
             flat = [self.flatten(v, f"{field}[{i}]") for i, v in enumerate(values)]
             if not flat:
@@ -272,13 +272,13 @@ def as_finite(values: Any, field: str, *, allow_nan: bool = False) -> Floats:
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
         raise InputError(field, "a masked array", "an array without a mask", hint="Fill or leave out what is missing.")
     try:
-        given = np.asarray(values)
-        if given.dtype.kind not in "fiubO" or (given.dtype.kind == "O" and any(map(_is_text, given.flat))):
-            raise TypeError(f"of {given.dtype.name}")
-        array = np.ascontiguousarray(given, dtype=np.float64)
+        original = np.asarray(values)
+        if original.dtype.kind not in "fiubO" or (original.dtype.kind == "O" and any(map(_is_text, original.flat))):
+            raise TypeError(f"of {original.dtype.name}")
+        array = np.ascontiguousarray(original, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(field, f"{type(values).__name__} ({error})", "numbers") from None
-    _refuse_any_rounded(values, given, array, field)
+    _refuse_any_rounded(values, original, array, field)
     good = np.isfinite(array)
     if allow_nan:
         good |= np.isnan(array)
@@ -289,13 +289,13 @@ def as_finite(values: Any, field: str, *, allow_nan: bool = False) -> Floats:
     return array
 
 
-def _refuse_any_rounded(values: Any, given: NDArray[Any], array: Floats, field: str) -> None:
+def _refuse_any_rounded(values: Any, original: NDArray[Any], array: Floats, field: str) -> None:
     """Whole numbers that a float would round are refused. Only large numbers are looked at one by one."""
-    if given.dtype.kind == "b" or (given.dtype.kind == "f" and isinstance(values, np.ndarray)):
+    if original.dtype.kind == "b" or (original.dtype.kind == "f" and isinstance(values, np.ndarray)):
         return
     for flat in np.flatnonzero(~(np.abs(array.ravel()) < WHOLE)).tolist():
         index = tuple(int(i) for i in np.unravel_index(flat, array.shape))
-        item = given.item(flat) if given.dtype.kind != "f" else _nested(values, index)
+        item = original.item(flat) if original.dtype.kind != "f" else _nested(values, index)
         refuse_rounded(item, field, index or None)
 
 

@@ -186,8 +186,8 @@ class _LabelsOfValues(tuple[str, ...]):
 
 @dataclass(frozen=True, eq=False)
 class Task(Generic[State, Params]):
-    """A decision problem: state, actions, constraints, dynamics, reward, fallback. Raises `TaskError` where it is
-    inconsistent."""
+    """A decision problem: state, actions, constraints, dynamics, reward, fallback. Raises `InputError` where a part is
+    missing or takes other arguments than it should; `check_task` runs the rules."""
 
     name: str  # goes into records
     state: type[Any]  # NamedTuple of floats or fixed-length tuples of floats

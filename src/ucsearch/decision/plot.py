@@ -127,7 +127,7 @@ class _Tracks:
 
         Only paths that keep the rules to the end count, so a dead end is backed out of.
         """
-        found = []
+        tracks = []
         for first in self.window.available:
             if not self.window.allowed(self.root, first, 0):
                 continue
@@ -136,8 +136,8 @@ class _Tracks:
                 self.nodes = 0
                 path = self._complete(start, 1, order)
                 if path is not None:
-                    found.append(self.follow((first, *path)))
-        return found
+                    tracks.append(self.follow((first, *path)))
+        return tracks
 
     def _complete(self, states: tuple[Any, ...], step: int, order: int) -> tuple[int, ...] | None:
         if step == self.window.depth:

@@ -28,7 +28,7 @@ __all__ = [
 _MILLION, _UNREADABLE = 1e6, 1e15
 SHOWN_TIES = 4  # names of tied actions in a sentence
 STRONG_RATIO = 1.5  # above it the variance of a sum is far from what independent steps give
-_CONDITIONS = {one.name: one.words for one in BUILT_IN}
+_CONDITIONS = {condition.name: condition.words for condition in BUILT_IN}
 
 
 def explain_condition(
@@ -36,7 +36,7 @@ def explain_condition(
 ) -> str:
     """A row of the gate as a sentence with its verdict; with figures where it compares some, not where it asks yes
     or no. `site`: conditions of the task, which have their own words."""
-    words = {**_CONDITIONS, **{SITE + one.name: one.words for one in site}}
+    words = {**_CONDITIONS, **{SITE + condition.name: condition.words for condition in site}}
     figures = name if operator == "==" else f"{name}: {left} {operator} {right}"
     return f"{'yes' if passed else 'NO '}  {words.get(name, name)} ({figures})"
 

@@ -171,12 +171,29 @@ class Trace:
         issued: Any = None,
         notes: Sequence[str] = (),
     ) -> Trace:
-        """Ensemble, bootstrap or sample paths as `members`: (J, H), with `fields` (J, H, F); panels (W, J, H) or
-        (W, J, H, F), in units of the outcome. `weights` (J,) or (W, J) sum to 1; `normalise` divides them by their sum.
+        """A forecast from sample paths: an ensemble, a bootstrap, or drawn paths.
 
-        `sigma`, shaped like the members, is each member's own standard deviation (a heteroscedastic head): every
-        member is expanded into `points` equally likely quantile points. `coupling="tree"` needs `node` (J, H):
-        members in one node have been one until then; `coupling="markov"` needs `bins` per step.
+        Args:
+            members: (J, H), with `fields` (J, H, F); of a panel (W, J, H) or (W, J, H, F), in units of the outcome.
+            weights: (J,) or (W, J), with the sum 1; by default equal.
+            normalise: divide the weights by their sum.
+            sigma: each member's own standard deviation, shaped like the members (a heteroscedastic head). Every member
+                is then expanded into `points` equally likely quantile points.
+            points: of each member, with `sigma`.
+            fields: numbers of an outcome, where it has several.
+            coupling: what is known about outcomes across steps (docs/concepts/closed-loop.md).
+            node: (J, H), with coupling "tree": members in one node have been one until then.
+            bins: for each step, with coupling "markov".
+            model: name of the forecaster, for the record.
+            cutoff: last observed time: one for all windows, or one for each.
+            issued: when the forecast was made: one for all windows, or one for each.
+            notes: repairs and assumptions, for the record.
+
+        Returns:
+            A `Trace` whose members are sorted by their content.
+
+        Raises:
+            InputError: a shape, weight or value that is none; the message names the place.
         """
         array, panel = shape_members(as_finite(members, "trace.members"), fields)
         weight = check_weights(weights, array.shape[0], array.shape[1], normalise)
@@ -199,9 +216,26 @@ class Trace:
         cutoff: Any = None,
         issued: Any = None,
     ) -> Trace:
-        """Mean and standard deviation per step, (H,) or (W, H), with `fields` (H, F) or (W, H, F). Members: a quantile
-        `grid` (one quantile at every step and of every field), quasi-random `sobol` points, or `sampled` with a
-        Generator (both independent across steps and fields)."""
+        """A forecast from the mean and the standard deviation of each step, taken as normal.
+
+        Args:
+            mean: (H,) or (W, H), with `fields` (H, F) or (W, H, F).
+            std: shaped like the mean.
+            points: members to make.
+            method: "grid" for one quantile at every step and of every field; "sobol" for quasi-random points or
+                "sampled" for drawn ones, both independent across steps and fields.
+            rng: a NumPy Generator, for "sobol" and "sampled".
+            fields: numbers of an outcome, where it has several.
+            model: name of the forecaster, for the record.
+            cutoff: last observed time: one for all windows, or one for each.
+            issued: when the forecast was made: one for all windows, or one for each.
+
+        Returns:
+            A `Trace` of `points` equally likely members.
+
+        Raises:
+            InputError: a shape or value that is none; no generator where one is needed.
+        """
         array, panel = normal_members(mean, std, points, method, rng, fields)
         return cls._of_marginals(array, panel, method, model, cutoff, issued, (f"normal members by {method}",))
 
@@ -220,12 +254,29 @@ class Trace:
         cutoff: Any = None,
         issued: Any = None,
     ) -> Trace:
-        """Any `quantile` function `(level, step) -> value`, with `fields` `(level, step, field) -> value`; or a `pmf`
-        `(values, probabilities)`, the same at every step of the `horizon`, or a list of them, one for each step. With
-        `fields` values are vectors (K, F), whose fields stay together.
+        """A forecast from a quantile function or from probabilities.
 
-        With a pmf and `grid` the probabilities of every step are kept: members are quantiles with weights of their own.
+        With a pmf and "grid" the probabilities of every step are kept: members are quantiles with weights of their own.
         `declare("independent")` makes the law of independent steps out of them.
+
+        Args:
+            quantile: `(level, step) -> value`, with `fields` `(level, step, field) -> value`.
+            pmf: in its place `(values, probabilities)`, the same at every step, or a list with one for each step. With
+                `fields` values are vectors (K, F), whose fields stay together.
+            horizon: steps; not needed with a list of pmfs.
+            points: members to make; not used with a pmf and "grid".
+            method: as in `from_mean`.
+            rng: a NumPy Generator, for "sobol" and "sampled".
+            fields: numbers of an outcome, where it has several.
+            model: name of the forecaster, for the record.
+            cutoff: last observed time: one for all windows, or one for each.
+            issued: when the forecast was made: one for all windows, or one for each.
+
+        Returns:
+            A `Trace` of one window.
+
+        Raises:
+            InputError: both or neither of `quantile` and `pmf`; probabilities whose sum is not 1; a wrong horizon.
         """
         notes = (f"members by {method} of the given distribution",)
         array, weights = distribution_members(quantile, pmf, horizon, points, method, rng, fields)
@@ -246,9 +297,27 @@ class Trace:
         cutoff: Any = None,
         issued: Any = None,
     ) -> Trace:
-        """Quantiles (H, Q) or (W, H, Q), with `fields` (H, Q, F) or (W, H, Q, F), at ascending `levels` (Q,). Crossed
-        quantiles are refused, or sorted and noted. Between levels members interpolate; beyond the outer levels they
-        stay at the outer value. Fields hang together as with `from_mean`."""
+        """A forecast from quantiles of each step. Between levels members interpolate; beyond the outer levels they stay
+        at the outer value.
+
+        Args:
+            levels: (Q,) ascending, inside 0 to 1.
+            values: (H, Q) or (W, H, Q), with `fields` (H, Q, F) or (W, H, Q, F).
+            points: members to make.
+            method: as in `from_mean`; so do fields hang together.
+            rng: a NumPy Generator, for "sobol" and "sampled".
+            crossing: "refuse" quantiles that cross, or "sort" and note them.
+            fields: numbers of an outcome, where it has several.
+            model: name of the forecaster, for the record.
+            cutoff: last observed time: one for all windows, or one for each.
+            issued: when the forecast was made: one for all windows, or one for each.
+
+        Returns:
+            A `Trace` of `points` equally likely members.
+
+        Raises:
+            InputError: a shape or value that is none, or quantiles that cross; the message names the place.
+        """
         array, panel, mended = quantile_members(levels, values, points, method, rng, crossing, fields)
         notes = (f"members by {method} between the given quantiles", *mended)
         return cls._of_marginals(array, panel, method, model, cutoff, issued, notes)
@@ -273,8 +342,23 @@ class Trace:
         cutoff: Any = None,
         issued: Any = None,
     ) -> Trace:
-        """Action scores and uncertainties (H, m) or (W, H, m), with the `outcomes` (H,), (H, F) or (W, H, F) that
-        transitions see. Without outcomes they see NaN, so a transition that reads one fails instead of guessing."""
+        """Scores of the actions in place of a forecast, for models that rate actions.
+
+        Args:
+            q: scores (H, m) or (W, H, m).
+            u: their uncertainties, of the same shape.
+            outcomes: (H,), (H, F) or (W, H, F), which transitions see. Without them they see NaN, so that a transition
+                that reads one fails.
+            model: name of the forecaster, for the record.
+            cutoff: last observed time: one for all windows, or one for each.
+            issued: when the forecast was made: one for all windows, or one for each.
+
+        Returns:
+            A `Trace` for mode "scores".
+
+        Raises:
+            InputError: shapes that do not fit, or a negative uncertainty.
+        """
         score, spread, mean, panel = score_arrays(q, u, outcomes)
         count, horizon, width = mean.shape
         empty = np.zeros((count, 0, horizon, width))
@@ -309,8 +393,19 @@ class Trace:
     # ---------------------------------------------------------------- the law of its outcomes
 
     def declare(self, coupling: Coupling, *, node: ArrayLike | None = None, bins: int | None = None) -> Trace:
-        """The same members under another `coupling`: "independent", "tree" with `node` (in the order of `members`) or
-        "markov" with `bins`. What was declared before is forgotten."""
+        """The same members under another law of what is known when. What was declared before is forgotten.
+
+        Args:
+            coupling: "independent", "tree" with `node`, or "markov" with `bins`.
+            node: (J, H) in the order of `members`.
+            bins: for each step.
+
+        Returns:
+            A new `Trace`.
+
+        Raises:
+            InputError: a trace of scores, or nodes and bins that do not go with the coupling.
+        """
         self._need_members()
         made = Trace._of_members(
             self.members, self.weights, self.panel, coupling, self.model, self.cutoff or None, self.issued or None,
@@ -319,9 +414,19 @@ class Trace:
         return made._with(coupling, Declared(origin=self._origin())) if coupling == "independent" else made
 
     def on_lattice(self, unit: float | ArrayLike, points: int = 9) -> Trace:
-        """The law of independent steps with, per step, `points` block means of equal weight, each split onto the two
-        neighbouring multiples of `unit` so that the mean is kept; a panel may have a unit per window. Members stay as
-        they are for the other modes, and what is drawn beside them is drawn still."""
+        """The law of independent steps on multiples of a unit. Each step has block means of equal weight, each split
+        onto the two neighbouring multiples so that the mean is kept. Members stay as they are for the other modes.
+
+        Args:
+            unit: spacing in units of the outcome; of a panel one for all windows or one for each.
+            points: block means for each step.
+
+        Returns:
+            A new `Trace`.
+
+        Raises:
+            InputError: outcomes of several fields, or a unit too fine for them.
+        """
         self._need_members()
         spacing: Any = tuple(np.ravel(unit).tolist()) if np.ndim(unit) else unit
         declared = Declared(origin=self._origin(), unit=spacing, points=points, draws=self.declared.draws)
@@ -532,10 +637,19 @@ _JOINED = ("joint", "comonotone", "independent")
 
 
 def join_traces(*traces: Trace) -> Trace:
-    """One trace whose outcomes have the fields of all, in order. Member j of each belongs to member j of the others, as
-    they were handed over: a trace sorts its members, so joining by its own order would pair them at random.
+    """Join forecasts of one ensemble into one whose outcomes have the fields of all.
 
-    Needs traces just made, of the same windows, members, steps, weights and coupling.
+    Member j of each belongs to member j of the others, as they were handed over: a trace sorts its members, so joining
+    by its own order would pair them at random.
+
+    Args:
+        traces: just made, with the same windows, members, steps, weights and coupling.
+
+    Returns:
+        A `Trace` with the fields in order.
+
+    Raises:
+        InputError: traces that do not fit, or one that was loaded from a file.
     """
     if not traces:
         raise InputError("traces", "none", "at least one")
