@@ -21,7 +21,7 @@ INVENTORY = LeadTimeInventory(
     lead_time=1, order_sizes=(0.0, 2.0, 4.0, 6.0), capacity=20.0, fixed_cost=3.0, unmet="lost"
 )
 TASK, STATE = INVENTORY.task(), INVENTORY.state(3.0, (2.0,))
-BARE = dataclasses.replace(TASK, bound=None, prepare=None)
+BARE = dataclasses.replace(TASK, bound=None, prepare=None, prepare_into=None)
 MEMBERS = uc.Trace.from_members(np.random.default_rng(11).poisson(3.0, (20, 7)).astype(float))
 LATTICE = MEMBERS.on_lattice(1.0, 5)
 

@@ -327,12 +327,3 @@ class CertifiedPanel:
         lower = self.evidence.lower[rows, at]
         has_path: NDArray[np.bool_] = (self.released >= 0) & self.evidence.actions[rows, at] & (lower == lower)
         return has_path
-
-    def rates(self) -> dict[str, float]:
-        """Shares of windows, the figures a table of results shows."""
-        c = self.claims
-        names = ("passed", "search_pass", "paper_pass", "optimal", "unique", "robust", "oracle_retained")
-        out = {name: float(getattr(c, name).mean()) for name in names}
-        for name in ("risk_active", "search_active", "uncertainty_active"):
-            out[name] = float(getattr(c, name).mean())
-        return out
