@@ -15,7 +15,7 @@ from scipy.stats import norm
 from ucsearch.errors import InputError
 from ucsearch.monitor import Monitor, Settings, Stream, rank_of, tolerance_of
 from ucsearch.monitor.bets import BETS, chosen_bets, gains
-from ucsearch.monitor.journal import Watched
+from ucsearch.monitor.journal import WatchedPlan
 
 TOO_NARROW = 1.2836  # an interval meant for 90 % then covers 80 %
 
@@ -209,7 +209,7 @@ def test_a_picture_shows_what_the_monitor_saw() -> None:
 
 def test_who_looks_on_is_not_disturbed_by_outcomes_that_come_meanwhile() -> None:
     """The service's pages look at the monitor while another thread feeds it."""
-    watched = Watched(Monitor(), "any")
+    watched = WatchedPlan(Monitor(), "any")
 
     class Meanwhile(tuple[float, float]):
         def __iter__(self) -> Iterator[float]:

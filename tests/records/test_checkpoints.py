@@ -22,7 +22,7 @@ from ucsearch.records import AuditReader
 from ucsearch.records.canonical import canonical, seal
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import entry_digest, next_head
-from ucsearch.records.merkle import Tree
+from ucsearch.records.merkle import MerkleTree
 from ucsearch.records.notes import Signer, checkpoint_text, make_key
 from ucsearch.verify import chain, verify_file
 from ucsearch.verify.__main__ import main
@@ -377,7 +377,7 @@ def test_an_old_note_and_a_log_that_was_rolled_back(signed: Path, tmp_path: Path
     lines, key, made = exported(signed), str(signed / "key.pub"), Signer(signed / "key")
     heads = [line["head"] for line in lines]
     old = tmp_path / "old"
-    tree = Tree()
+    tree = MerkleTree()
     for head in heads[:3]:
         tree.add(bytes.fromhex(head))
     old.write_text(made.sign(checkpoint_text("example.com/decisions", 3, tree.root(), heads[2])), encoding="utf-8")
@@ -385,7 +385,9 @@ def test_an_old_note_and_a_log_that_was_rolled_back(signed: Path, tmp_path: Path
     assert seen(tmp_path, lines, old, key=key) == ["valid"] * 3 + ["weaker"] * 2
     assert seen(tmp_path, lines[:3], signed / "note", key=key)[-1] == "invalid"
     # Of a log that had nothing: it vouches for no entry.
-    old.write_text(made.sign(checkpoint_text("example.com/decisions", 0, Tree().root(), GENESIS)), encoding="utf-8")
+    old.write_text(
+        made.sign(checkpoint_text("example.com/decisions", 0, MerkleTree().root(), GENESIS)), encoding="utf-8"
+    )
     assert set(seen(tmp_path, lines, old, key=key)) == {"weaker"}
 
 
@@ -492,7 +494,7 @@ def test_keys(tmp_path: Path) -> None:
 
 
 def test_trees_of_records_and_verifier_agree() -> None:
-    ours, theirs = Tree(), chain.Tree()
+    ours, theirs = MerkleTree(), chain.Tree()
     assert ours.root() == theirs.root() == hashlib.sha256(b"").digest()
     for n in range(70):
         ours.add(bytes([n]) * 32)

@@ -17,7 +17,7 @@ from ucsearch.records.entries import LogClosed
 from ucsearch.records.log_chain import files_of, newest_file
 from ucsearch.records.rotation import rotate
 from ucsearch.verify.chain import follow
-from ucsearch.verify.read import Sources
+from ucsearch.verify.read import LogSources
 
 AT = datetime(2026, 3, 9, tzinfo=UTC)
 FILES = 3
@@ -183,7 +183,7 @@ def test_a_file_that_does_not_follow_is_found(place: Path) -> None:
 
 
 def test_the_verifier_follows_from_file_to_file(place: Path) -> None:
-    sources = Sources(files_of(place))
+    sources = LogSources(files_of(place))
     links = list(follow((entry for path in sources.paths for entry in sources.entries(path)), None, 0))
     assert [link.entry.seq for link in links] == list(range(1, 17))
     assert [link.first for link in links] == [True] + [False] * 15

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ucsearch.records.canonical import canonical
-from ucsearch.records.merkle import Tree, climb, leaf_hash, path_from, root_of
+from ucsearch.records.merkle import MerkleTree, climb, leaf_hash, path_from, root_of
 from ucsearch.scale.segments.rows import COLUMNS, Batch, batches_of, digests_of, normal, row_texts, table_of
 
 SHARED = hashlib.sha256(b"shared").hexdigest()
@@ -66,7 +66,7 @@ def test_rows_come_back_from_arrow_by_shape() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13])
 def test_every_leaf_has_a_path_to_the_root(count: int) -> None:
     leaves = [leaf_hash(bytes([i])) for i in range(count)]
-    tree = Tree()
+    tree = MerkleTree()
     for i in range(count):
         tree.add(bytes([i]))
     assert root_of(leaves) == tree.root()
@@ -76,4 +76,4 @@ def test_every_leaf_has_a_path_to_the_root(count: int) -> None:
 
 
 def test_no_leaves_have_the_root_of_nothing() -> None:
-    assert root_of([]) == hashlib.sha256(b"").digest() == Tree().root()
+    assert root_of([]) == hashlib.sha256(b"").digest() == MerkleTree().root()

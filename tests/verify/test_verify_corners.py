@@ -26,7 +26,7 @@ from ucsearch.records.record import decision_record
 from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, verify_file, verify_record
 from ucsearch.verify import read as formats
 from ucsearch.verify import verdict as figures
-from ucsearch.verify.api import _Terms, _verify
+from ucsearch.verify.api import _verify, _VerifyTerms
 from ucsearch.verify.chain import Link
 from ucsearch.verify.trust import tasks
 
@@ -591,5 +591,5 @@ def test_an_allocation_names_every_decision_once(tmp_path: Path) -> None:
     *_, entry = formats.Source(tmp_path / "file")
     asked: list[str] = []
     entry = entry._replace(find=lambda name, number: asked.append(name))
-    assert _verify(Link(entry, False), _Terms(tasks(), BUDGET, None)).where == "members"
+    assert _verify(Link(entry, False), _VerifyTerms(tasks(), BUDGET, None)).where == "members"
     assert asked == []

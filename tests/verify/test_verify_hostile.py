@@ -426,7 +426,7 @@ def test_an_internal_error_is_none_of_the_verdicts(tmp_path: Path, monkeypatch: 
     for failure, code in ((ZeroDivisionError("x"), 3), (SystemExit(0), 3), (MemoryError(), 1), (OSError("x"), 3)):
         monkeypatch.setattr(verifier, "verify_decision", failing(failure))
         assert main([str(path)]) == code
-    monkeypatch.setattr(verifier, "Sources", failing(RuntimeError("x")))
+    monkeypatch.setattr(verifier, "LogSources", failing(RuntimeError("x")))
     assert main([str(path)]) == 3
     assert verify_record(b"{", {}).code == 2
 

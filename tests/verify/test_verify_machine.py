@@ -19,7 +19,7 @@ from ucsearch.records.canonical import seal
 from ucsearch.records.record import decision_record
 from ucsearch.verify.decision import closed, machine
 from ucsearch.verify.decision.claims import verify_decision
-from ucsearch.verify.decision.dialect import Refused, read
+from ucsearch.verify.decision.dialect import NotCompiled, read
 from ucsearch.verify.decision.machine import Machine
 from ucsearch.verify.read import canonical, loads
 from ucsearch.verify.verdict import Invalid
@@ -61,7 +61,7 @@ def asked(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(machine.Graph, "acts", counted("machine", machine.Graph.acts))
+    monkeypatch.setattr(machine.CompiledGraph, "acts", counted("machine", machine.CompiledGraph.acts))
     monkeypatch.setattr(closed, "_by_plain_rules", counted("plain", closed._by_plain_rules))
     return ways
 
@@ -93,13 +93,13 @@ def test_true_records_are_valid_compiled(name, asked):
 @pytest.mark.parametrize("name", ["lattice", "weighted", "markov", "tree", "risk"])
 def test_every_figure_is_that_of_the_plain_rules(name, monkeypatch):
     graphs = []
-    grow = machine.Graph.grow
-    monkeypatch.setattr(machine.Graph, "grow", lambda self, *a: (grow(self, *a), graphs.append(self))[0])
+    grow = machine.CompiledGraph.grow
+    monkeypatch.setattr(machine.CompiledGraph, "grow", lambda self, *a: (grow(self, *a), graphs.append(self))[0])
     record, blobs = made(name)
     assert verdict(record, blobs) == []
     (own,) = graphs
     risks = (own.p.risk, 0.0) if own.p.risk > 0 else (0.0,)
-    plain = closed.Graph(own.p, own.law)
+    plain = closed.PlainGraph(own.p, own.law)
     assert (own.states, own.pairs, own.transitions) == (plain.states, plain.pairs, plain.transitions)
     for which, risk in enumerate(risks):
         solution = closed._Solution(plain, risk)
@@ -240,7 +240,7 @@ ODD = [power, unassigned, comprehended, default, tried, rounded, fresh, spelled,
 def test_other_forms_are_left_to_python(rule):
     import hashlib
 
-    with pytest.raises(Refused):
+    with pytest.raises(NotCompiled):
         list(read(rule, hashlib.sha256()))
 
 
@@ -356,8 +356,8 @@ def many(n=6):
 
 def test_decisions_under_one_law_are_valued_together(monkeypatch, asked):
     laws = []
-    set_ = machine.Graph.set
-    monkeypatch.setattr(machine.Graph, "set", lambda self, *a: (laws.append(1), set_(self, *a))[1])
+    set_ = machine.CompiledGraph.set
+    monkeypatch.setattr(machine.CompiledGraph, "set", lambda self, *a: (laws.append(1), set_(self, *a))[1])
     own = Machine(worth=0)
     for record, blobs in many():
         assert verdict(record, blobs, own=own) == []

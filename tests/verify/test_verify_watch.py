@@ -20,7 +20,7 @@ import pytest
 from ucsearch.monitor import Settings, rank_of
 from ucsearch.monitor.journal import Journal, period_key, settings_content
 from ucsearch.verify import monitor as verifier
-from ucsearch.verify.chain import Link, Tree, verify_rotation
+from ucsearch.verify.chain import Link, MerkleTree, verify_rotation
 from ucsearch.verify.monitor import Watch
 from ucsearch.verify.read import Entry, Malformed
 from ucsearch.verify.segments import NUMBERS, TEXTS, climb, numbers, row_digest, verify_row
@@ -331,7 +331,7 @@ def test_a_file_follows_the_one_before() -> None:
             verify_rotation({**closed, name: " "}, nowhere)
     with pytest.raises(Invalid, match=r"rotation\.next"):
         verify_rotation({k: v for k, v in closed.items() if k != "next"}, nowhere)
-    tree, heads = Tree(), [hashlib.sha256(bytes([k])).digest() for k in range(3)]
+    tree, heads = MerkleTree(), [hashlib.sha256(bytes([k])).digest() for k in range(3)]
     for head in heads:
         tree.add(head)
     leaf = [hashlib.sha256(b"\x00" + head).digest() for head in heads]

@@ -81,7 +81,7 @@ class Trip(NamedTuple):
 
 
 @dataclass
-class _Watched:
+class _WatchedSeries:
     stream: Stream
     latched: float = math.nan  # evidence at the trip; NaN while armed
     fresh: Stream | None = None  # the process on probation
@@ -98,8 +98,8 @@ class Monitor:
     def __post_init__(self) -> None:
         self._bets: tuple[Bet, ...] = chosen_bets(self.settings.watch)
         self._tolerance = self.settings.tolerance
-        self._series: dict[str, _Watched] = {}
-        self._pool = _Watched(self._new())
+        self._series: dict[str, _WatchedSeries] = {}
+        self._pool = _WatchedSeries(self._new())
         self._pasts: defaultdict[str, Past] = defaultdict(Past)  # for pictures; nothing follows from them
 
     def period(self, ranks: Iterable[tuple[str, float, float]]) -> tuple[Trip, ...]:
@@ -148,7 +148,9 @@ class Monitor:
     def latch(self, status: Status) -> None:
         """Take over a stream that has tripped under other settings, by its `status` there; only re-arming lets it
         go."""
-        watched = self._pool if status.series == POOL else self._series.setdefault(status.series, _Watched(self._new()))
+        watched = (
+            self._pool if status.series == POOL else self._series.setdefault(status.series, _WatchedSeries(self._new()))
+        )
         watched.latched, watched.fresh, watched.calm = max(status.evidence, self.settings.limit), self._new(), 0
 
     def rearm(self, series: str = POOL, *, why: str) -> Trip:
@@ -169,7 +171,7 @@ class Monitor:
 
     def status(self, series: str = POOL) -> Status:
         """Of a series, or of the pool."""
-        watched = self._pool if series == POOL else self._series.get(series, _Watched(self._new()))
+        watched = self._pool if series == POOL else self._series.get(series, _WatchedSeries(self._new()))
         return Status(
             series, _evidence(watched), not math.isnan(watched.latched), watched.stream.about, watched.stream.count
         )
@@ -207,7 +209,7 @@ class Monitor:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state()` of a monitor with the same settings."""
         for name, content in state.items():
-            watched = _Watched(self._filled(content["count"], content["growth"]), calm=int(content["calm"]))
+            watched = _WatchedSeries(self._filled(content["count"], content["growth"]), calm=int(content["calm"]))
             watched.latched = math.nan if content["latched"] is None else float(content["latched"])
             if content["fresh"] is not None:
                 watched.fresh = self._filled(content["fresh"]["count"], content["fresh"]["growth"])
@@ -224,10 +226,10 @@ class Monitor:
 
     def _take(self, series: str, gained: tuple[float, ...]) -> None:
         if series not in self._series:
-            self._series[series] = _Watched(self._new())
+            self._series[series] = _WatchedSeries(self._new())
         self._count(series, self._series[series], gained)
 
-    def _count(self, series: str, watched: _Watched, gained: tuple[float, ...]) -> None:
+    def _count(self, series: str, watched: _WatchedSeries, gained: tuple[float, ...]) -> None:
         if math.isnan(watched.latched):
             evidence = watched.stream.add(gained)
             if evidence >= self.settings.limit:
@@ -244,14 +246,14 @@ class Monitor:
                 self._armed(series, watched, f"{watched.calm} outcomes in a row without evidence")
         self._pasts[series].add(_evidence(watched))
 
-    def _armed(self, series: str, watched: _Watched, why: str) -> Trip:
+    def _armed(self, series: str, watched: _WatchedSeries, why: str) -> Trip:
         event = Trip(series, "rearmed", watched.latched, watched.stream.count, watched.stream.about, why)
         watched.stream, watched.latched, watched.fresh, watched.calm = self._new(), math.nan, None, 0
         self.trips.append(event)
         return event
 
 
-def _content(watched: _Watched) -> dict[str, Any]:
+def _content(watched: _WatchedSeries) -> dict[str, Any]:
     fresh = watched.fresh
     return {
         "count": watched.stream.count, "growth": [list(lagged) for lagged in watched.stream.growth],
@@ -260,5 +262,5 @@ def _content(watched: _Watched) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _evidence(watched: _Watched) -> float:
+def _evidence(watched: _WatchedSeries) -> float:
     return watched.stream.evidence if math.isnan(watched.latched) else watched.latched

@@ -17,7 +17,7 @@ from typing import Any
 from ucsearch.errors import InputError
 from ucsearch.monitor.fold import POOL, Monitor, Settings, Status, Trip
 
-__all__ = ["Journal", "Watched", "period_key", "settings_content", "settings_of"]
+__all__ = ["Journal", "WatchedPlan", "period_key", "settings_content", "settings_of"]
 
 RECENT = 500  # outcomes whose coverage is shown
 _PERIODS = 64  # of a series that are remembered, so that none counts twice
@@ -48,7 +48,7 @@ def settings_of(content: Mapping[str, Any]) -> Settings:
 
 
 @dataclass
-class Watched:
+class WatchedPlan:
     """One plan."""
 
     monitor: Monitor
@@ -118,7 +118,7 @@ class Journal:
     """Feed it records in the order of the log."""
 
     def __init__(self) -> None:
-        self.plans: dict[str, Watched] = {}
+        self.plans: dict[str, WatchedPlan] = {}
 
     def add(self, record: Mapping[str, Any]) -> tuple[Trip, ...]:
         """What follows from an outcome or monitor entry; every other kind is ignored."""
@@ -137,11 +137,11 @@ class Journal:
         name, event = record["plan"], record["event"]
         if event == "carried":
             settings = record["settings"]
-            self.plans[name] = Watched(Monitor(settings_of(settings)), settings["period"])
+            self.plans[name] = WatchedPlan(Monitor(settings_of(settings)), settings["period"])
             self.plans[name].restore(record["state"])
         elif event == "armed":
             settings = record["settings"]
-            watched = Watched(Monitor(settings_of(settings)), settings["period"])
+            watched = WatchedPlan(Monitor(settings_of(settings)), settings["period"])
             if (old := self.plans.get(name)) is not None:
                 watched.monitor.remember(old.monitor)
                 for stream in old.monitor.tripped():

@@ -91,7 +91,7 @@ def erase(place: str | os.PathLike[str], left: Left, *, at: datetime, by: str, w
     return Erasing(entries, blobs)
 
 
-class _Chosen(NamedTuple):
+class _ErasedEntry(NamedTuple):
     seq: int
     digest: str
     body: bytes  # what is left
@@ -107,7 +107,7 @@ class _Chosen(NamedTuple):
 
 
 def _erase_in(log: AuditLog, store: Store, left: Left, header: dict[str, Any]) -> Erasing:
-    chosen: list[_Chosen] = []
+    chosen: list[_ErasedEntry] = []
     needed: set[str] = set()  # blobs of entries that stay
     last = 0
     for row in _rows(store):
@@ -118,7 +118,9 @@ def _erase_in(log: AuditLog, store: Store, left: Left, header: dict[str, Any]) -
         needed.update(refs_left)
         if body != row.body:
             chosen.append(
-                _Chosen(row.seq, row.digest, body, tuple(ref for ref in blob_refs(row.body) if ref not in refs_left))
+                _ErasedEntry(
+                    row.seq, row.digest, body, tuple(ref for ref in blob_refs(row.body) if ref not in refs_left)
+                )
             )
     users = {ref: entry.seq for entry in chosen for ref in entry.refs}  # the last that goes
     blobs = 0
@@ -130,7 +132,7 @@ def _erase_in(log: AuditLog, store: Store, left: Left, header: dict[str, Any]) -
     return Erasing(len(chosen), blobs)
 
 
-def _replace(store: Store, part: list[_Chosen], free: set[str], last: int) -> int:
+def _replace(store: Store, part: list[_ErasedEntry], free: set[str], last: int) -> int:
     if isinstance(store, SqliteStore):
         with closing(SqliteStore(store.path, read_only=False)) as writable:
             count = _replace_in(writable, part, free, last)
@@ -139,7 +141,7 @@ def _replace(store: Store, part: list[_Chosen], free: set[str], last: int) -> in
     return _replace_in(store, part, free, last)
 
 
-def _replace_in(store: Store, part: list[_Chosen], free: set[str], last: int) -> int:
+def _replace_in(store: Store, part: list[_ErasedEntry], free: set[str], last: int) -> int:
     with store.writing():
         for row in _rows(store, last):  # what came meanwhile may need an array again
             free = free.difference(blob_refs(row.body))

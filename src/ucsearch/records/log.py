@@ -56,7 +56,7 @@ from ucsearch.records.entries import (
     time_text,
 )
 from ucsearch.records.log_chain import LogChain, Store, following, open_newest, opening
-from ucsearch.records.merkle import Tree
+from ucsearch.records.merkle import MerkleTree
 from ucsearch.records.postgres import PostgresStore, is_postgres
 from ucsearch.records.sqlite import FORMAT, SqliteStore
 
@@ -312,7 +312,7 @@ class AuditReader:
         """Root of the RFC 6962 tree over the heads of the first `count` entries, or of all."""
         last = self.count() if count is None else count
         before = opening(self._chain.forwards()[0])
-        tree = Tree() if before is None else Tree.resumed(before["count"], before["tree"])
+        tree = MerkleTree() if before is None else MerkleTree.resumed(before["count"], before["tree"])
         for _, head in self._chain.heads(last):
             tree.add(bytes.fromhex(head))
         if tree.size != last:

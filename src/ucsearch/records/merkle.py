@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from ucsearch.errors import RecordError
 
-__all__ = ["Tree", "climb", "leaf_hash", "path_from", "root_of"]
+__all__ = ["MerkleTree", "climb", "leaf_hash", "path_from", "root_of"]
 
 Path = list[tuple[str, str]]
 """Siblings from below, each with its side ("left" or "right") and its hash in hex."""
 
 
-class Tree:
+class MerkleTree:
     """RFC 6962's root over leaves that come one by one; a logarithm of them is kept."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Tree:
         self._full: list[tuple[int, bytes]] = []  # leaves and root of complete subtrees, largest first
 
     @classmethod
-    def resumed(cls, size: int, peaks: Sequence[str]) -> Tree:
+    def resumed(cls, size: int, peaks: Sequence[str]) -> MerkleTree:
         """Go on from `peaks` of so many leaves."""
         tree = cls()
         counts = [1 << bit for bit in range(size.bit_length() - 1, -1, -1) if size >> bit & 1]

@@ -16,7 +16,7 @@ from ucsearch.errors import RecordError
 from ucsearch.records.files import check_owner, new_file, sync_folder
 from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.records.log_chain import newest_file, opening
-from ucsearch.records.merkle import Tree
+from ucsearch.records.merkle import MerkleTree
 from ucsearch.records.sqlite import SqliteStore, check_links, dial, explain, format_of
 
 __all__ = ["ROTATION_SCHEMA", "Rotated", "next_name", "rotate"]
@@ -52,7 +52,7 @@ def rotate(
     results: list[Rotated] = []
     with AuditReader(old, timeout_s=timeout_s, single=True) as reader:
         start = opening(reader.store)
-        tree = Tree() if start is None else Tree.resumed(start["count"], start["tree"])
+        tree = MerkleTree() if start is None else MerkleTree.resumed(start["count"], start["tree"])
         count_before = reader.count()
         for _, head_before in reader.store.heads(count_before):  # most of them now, while others may write
             tree.add(bytes.fromhex(head_before))

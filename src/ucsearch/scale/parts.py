@@ -51,7 +51,7 @@ from ucsearch.scale.segments.shared import Shared
 
 __all__ = [
     "Folder",
-    "Item",
+    "PartItem",
     "begin_parts",
     "plan_job",
     "run_part",
@@ -67,7 +67,7 @@ JOB = "job.json"
 SCHEMA = "ucsearch.job/1"
 
 
-class Item(NamedTuple):
+class PartItem(NamedTuple):
     """The work of one part: rows of a file, from the first to before the last."""
 
     file: str
@@ -81,7 +81,7 @@ class Folder:
 
     path: Path
     job: Job
-    items: tuple[Item, ...]
+    items: tuple[PartItem, ...]
     states: tuple[str, ...]
     footers: dict[str, str]  # SHA-256 of the footers of all input files
     log: Path
@@ -108,7 +108,7 @@ class Folder:
             if content["schema"] != SCHEMA:
                 raise RecordError(f"{place / JOB}: saw {content['schema']!r}, expected {SCHEMA}")
             job = Job((place / "settings.toml").read_bytes(), content["digest"], content["now"], content["shared"])
-            items = tuple(Item(str(f), int(a), int(b)) for f, a, b in content["items"])
+            items = tuple(PartItem(str(f), int(a), int(b)) for f, a, b in content["items"])
             folder = cls(
                 place, job, items, tuple(content["states"]), dict(content["footers"]), Path(content["log"]),
                 str(content["begin"]), Forecasting(**content["forecasting"]) if "forecasting" in content else None,
@@ -127,7 +127,7 @@ class Folder:
 
 def _check_whole(planned: Folder, rows: int | None) -> None:
     """That no row is left out or asked for twice: a job that was edited would be sealed as if it were whole."""
-    files: dict[str, list[Item]] = {}
+    files: dict[str, list[PartItem]] = {}
     for item in planned.items:
         files.setdefault(item.file, []).append(item)
     if {*files, *planned.states} != set(planned.footers) and rows is not None:
@@ -219,7 +219,7 @@ def plan_job(
     return planned
 
 
-def _cut(files: Sequence[Path], parts: int) -> list[Item]:
+def _cut(files: Sequence[Path], parts: int) -> list[PartItem]:
     import pyarrow.parquet as pq
 
     sizes = [pq.read_metadata(path).num_rows for path in files]
@@ -230,7 +230,7 @@ def _cut(files: Sequence[Path], parts: int) -> list[Item]:
     out = []
     for path, size in zip(files, sizes, strict=True):
         for lo in range(0, size, each):
-            out.append(Item(str(path), lo, min(lo + each, size)))
+            out.append(PartItem(str(path), lo, min(lo + each, size)))
     return out
 
 
@@ -304,7 +304,7 @@ def _is_good(path: Path, shared: Shared) -> bool:
     return True
 
 
-def _decide(planned: Folder, item: Item, shared: Shared) -> Any:
+def _decide(planned: Folder, item: PartItem, shared: Shared) -> Any:
     settings = planned.job.settings()
     table = _Range(open_table(item.file), item.first, item.last, settings.columns)
     if table.first >= table.last:

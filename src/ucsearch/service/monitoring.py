@@ -12,7 +12,7 @@ from ucsearch.engine.plain.window import mean_and_spread
 from ucsearch.errors import UCSearchError
 from ucsearch.monitor.bets import ADVICE
 from ucsearch.monitor.fold import POOL, Settings, Status
-from ucsearch.monitor.journal import Watched
+from ucsearch.monitor.journal import WatchedPlan
 from ucsearch.policies import MODES
 from ucsearch.records.canonical import decode_array, decode_number, encode_number
 from ucsearch.records.entries import NoEntry, Row
@@ -197,7 +197,7 @@ def pool_tripped(service: Service, plan: str) -> bool:
     return watched is not None and watched.monitor.status().tripped
 
 
-def _watched(service: Service, plan: str) -> Watched | None:
+def _watched(service: Service, plan: str) -> WatchedPlan | None:
     """None for a plan whose monitor was taken out of service.toml, though the log still knows it."""
     found = service.plans.get(plan)
     return None if found is None or found.watching is None else service.plan_states.journal.plans.get(plan)

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from ucsearch.verify.decision.answers import as_float
-from ucsearch.verify.decision.closed import Graph
+from ucsearch.verify.decision.closed import PlainGraph
 from ucsearch.verify.decision.inputs import problem_of
 from ucsearch.verify.decision.law import Law
 from ucsearch.verify.decision.problem import CLOSED, Fault, Meter, TooMany
@@ -63,7 +63,7 @@ def amount_used(function: Any, state: Any, action: float, params: Any, times: fl
     return amount
 
 
-class Reached:
+class ReachedStates:
     """Everything one member can reach in closed mode without risk, and what it uses there."""
 
     def __init__(self, r: Record, i: int, target: Record, task: Any, blobs: Blobs, budget: int) -> None:
@@ -75,7 +75,7 @@ class Reached:
         rows = [[tuple(y) if isinstance(y, tuple) else (y,) for y in member] for member in p.members]
         self.law = Law(target, rows, p.weights, blobs, p.meter)
         try:
-            self.graph = Graph(p, self.law)
+            self.graph = PlainGraph(p, self.law)
             self.ends = {key: p.end(key[1]) if p.may_end((key[1],)) else -math.inf for key in self.graph.ends}
         except (Fault, TooMany) as error:
             raise Invalid(f"members[{i}]", target["id"], f"it cannot be valued: {error}") from None
@@ -117,7 +117,7 @@ class Least:
         }
 
     def add(self, i: int, target: Record, task: Any, blobs: Blobs, budget: int) -> None:
-        reached = Reached(self.r, i, target, task, blobs, budget)
+        reached = ReachedStates(self.r, i, target, task, blobs, budget)
         for (k, g, h), used in self.used.items():
             if self.r["shared"][k]["groups"][i] == g:
                 require(f"shared[{k}].later", h < reached.p.depth, h, f"at most {reached.p.depth - 1} later steps")
@@ -175,7 +175,7 @@ class Paths:
     def walk(self, i: int, place: int, target: Record, task: Any, blobs: Blobs, budget: int, first: int | None) -> Any:
         """Member i, the `place`-th that takes part: values of its first actions at the prices. Its paths begin with
         `first`."""
-        reached = Reached(self.r, i, target, task, blobs, budget)
+        reached = ReachedStates(self.r, i, target, task, blobs, budget)
         p, law, graph, use, root = reached.p, reached.law, reached.graph, reached.use, reached.root
         require(f"members[{i}]", p.depth == self.depth, p.depth, f"{self.depth} steps")
         discount = target["settings"]["discount"]

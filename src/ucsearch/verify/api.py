@@ -29,7 +29,7 @@ from ucsearch.verify.decision.gate import NOTES, excuse_of
 from ucsearch.verify.decision.machine import Machine
 from ucsearch.verify.kinds import verify_control, verify_event, verify_override, verify_refusal, verify_report
 from ucsearch.verify.monitor import Watch
-from ucsearch.verify.read import Entry, Malformed, Sources, canonical, digest, read_record
+from ucsearch.verify.read import Entry, LogSources, Malformed, canonical, digest, read_record
 from ucsearch.verify.schema import check_known
 from ucsearch.verify.segments import verify_row_override, verify_segment
 from ucsearch.verify.trust import NoTask, is_genuine, tasks
@@ -43,7 +43,7 @@ LARGEST_BUDGET = 20_000_000  # that a record can ask for by its own settings: it
 _NODE_BUDGET = re.compile(rb'"node_budget":([0-9]{1,15})\b')
 
 
-class _Terms(NamedTuple):
+class _VerifyTerms(NamedTuple):
     """What the caller brings, and what is known of the chain."""
 
     task_of: Callable[[str], Any]
@@ -81,7 +81,8 @@ def verify_record(
         return Verdict("malformed", "record", message=str(error))
     entry = Entry(None, body, blobs=blobs.get)
     return _verify(
-        Link(entry, False), _Terms(tasks(task, trust_record_task), budget, gate, machine=None if plain else Machine())
+        Link(entry, False),
+        _VerifyTerms(tasks(task, trust_record_task), budget, gate, machine=None if plain else Machine()),
     )
 
 
@@ -115,8 +116,8 @@ def verify_files(
     some hundred times as long. With `rows_follow` the caller derives the rows of segments, which are else a doubt.
     """
     machine = None if plain else Machine()
-    terms = _Terms(tasks(task, trust_record_task), budget, gate, machine=machine, rows_follow=rows_follow)
-    sources = Sources([Path(path) for path in paths])
+    terms = _VerifyTerms(tasks(task, trust_record_task), budget, gate, machine=machine, rows_follow=rows_follow)
+    sources = LogSources([Path(path) for path in paths])
     try:
         pins = None if checkpoint is None else read_checkpoint(Path(checkpoint), key, origin)
         yield from _all(sources, terms, pins)
@@ -128,10 +129,10 @@ def verify_files(
         sources.close()
 
 
-class _Walk:
+class _EntryWalk:
     """The entries of a log's files, one after another; what cannot be read ends it."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: LogSources) -> None:
         self.sources = sources
         self.path = sources.paths[0]
         self.answered: dict[tuple[str, int], int] = {}  # requests of the file
@@ -153,14 +154,14 @@ class _Walk:
         return Verdict("error", str(self.path), message=describe(error))
 
 
-def _all(sources: Sources, terms: _Terms, pins: Pins | None) -> Iterator[Verdict]:
+def _all(sources: LogSources, terms: _VerifyTerms, pins: Pins | None) -> Iterator[Verdict]:
     erasures_of_log = _Taken(sources)
-    walk = _Walk(sources)
+    walk = _EntryWalk(sources)
     entries = iter(walk)
     loose = terms = terms._replace(erased=erasures_of_log, answered=walk.answered)
     try:
         # Under a checkpoint the chain is walked twice: no entry is called valid before the pin behind it was seen.
-        confirmed = 0 if pins is None else reach(_Walk(sources), pins, erasures_of_log)
+        confirmed = 0 if pins is None else reach(_EntryWalk(sources), pins, erasures_of_log)
         try:
             for link in follow(entries, pins, confirmed, erasures_of_log):
                 if link.first:
@@ -182,7 +183,7 @@ def _all(sources: Sources, terms: _Terms, pins: Pins | None) -> Iterator[Verdict
 class _Taken:
     """Whose content was taken away: asked for when an entry is not what its digest says."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: LogSources) -> None:
         self._sources = sources
         self._known: dict[int, Erased] | None = None
 
@@ -225,7 +226,7 @@ def _check_request(record: Mapping[str, Any], entry: Entry, answered: dict[tuple
         raise Invalid("request", words=f"answered twice: by entry {first}, and by this one, entry {entry.seq}")
 
 
-def _budget_of(entry: Entry, terms: _Terms) -> int:
+def _budget_of(entry: Entry, terms: _VerifyTerms) -> int:
     """The caller's budget; else at least that of the settings the decision was made with."""
     if terms.budget is not None:
         return terms.budget
@@ -233,7 +234,7 @@ def _budget_of(entry: Entry, terms: _Terms) -> int:
     return BUDGET if recorded is None else max(BUDGET, min(int(recorded[1]), LARGEST_BUDGET))
 
 
-def _safely(link: Link, terms: _Terms) -> Verdict:
+def _safely(link: Link, terms: _VerifyTerms) -> Verdict:
     """A verdict whatever happens, so that the other entries are looked at."""
     try:
         return _verify(link, terms)
@@ -247,12 +248,12 @@ def _safely(link: Link, terms: _Terms) -> Verdict:
         return Verdict("error", _name(link.entry), message=describe(error))
 
 
-class _Case(NamedTuple):
+class _EntryCase(NamedTuple):
     """One entry whose form is right."""
 
     record: dict[str, Any]
     link: Link
-    terms: _Terms
+    terms: _VerifyTerms
     doubts: list[str]  # what is left in doubt
 
     def target(self, member: str, *kinds: str) -> tuple[dict[str, Any], str] | None:
@@ -284,7 +285,7 @@ class _Case(NamedTuple):
         return target, own_digest
 
 
-def _decision(case: _Case) -> str:
+def _decision(case: _EntryCase) -> str:
     record, terms = case.record, case.terms
     if terms.gate is not None:
         demand(record, terms.gate)
@@ -294,12 +295,12 @@ def _decision(case: _Case) -> str:
     return NOTES.get(excuse_of(record), "")
 
 
-def _refusal(case: _Case) -> str:
+def _refusal(case: _EntryCase) -> str:
     verify_refusal(case.record, lambda: case.terms.task_of(case.record["task"]["object"]))
     return ""
 
 
-def _override(case: _Case) -> str:
+def _override(case: _EntryCase) -> str:
     if "proof" in case.record:
         segment = case.target("overrides", "segment")
         return "" if segment is None else verify_row_override(case.record, *segment, case.terms.task_of)
@@ -308,7 +309,7 @@ def _override(case: _Case) -> str:
     return verify_override(case.record, *target, lambda: case.terms.task_of(target[0]["task"]["object"]))
 
 
-def _outcome(case: _Case) -> str:
+def _outcome(case: _EntryCase) -> str:
     if case.record["value"] is None and case.link.erased is None:
         raise Malformed("record.value: saw None, which only an erasure leaves")
     if (target := case.target("decision", "decision", "refusal")) is not None:
@@ -316,34 +317,34 @@ def _outcome(case: _Case) -> str:
     return ""
 
 
-def _control(case: _Case) -> str:
+def _control(case: _EntryCase) -> str:
     verify_control(case.record)
     return ""
 
 
-def _monitor(case: _Case) -> str:
+def _monitor(case: _EntryCase) -> str:
     verify_event(case.record)
     return ""
 
 
-def _rotation(case: _Case) -> str:
+def _rotation(case: _EntryCase) -> str:
     case.doubts.extend(verify_rotation(case.record, case.link))
     return ""
 
 
-def _erasure(case: _Case) -> str:
+def _erasure(case: _EntryCase) -> str:
     verify_erasure(case.record, case.link.entry.seq)
     return ""
 
 
-def _segment(case: _Case) -> str:
+def _segment(case: _EntryCase) -> str:
     doubt = verify_segment(case.record, case.link.entry.log)
     if not case.terms.rows_follow:
         case.doubts.append(doubt)
     return ""
 
 
-def _allocation(case: _Case) -> str:
+def _allocation(case: _EntryCase) -> str:
     members = case.record["members"]
     once = len({m["decision"] for m in members}) == len(members)  # before any of them is looked for
     require("members", once, "a decision twice", "every decision once")
@@ -360,14 +361,14 @@ def _allocation(case: _Case) -> str:
 
 
 # By kind of entry: what derives its claims again. Returns what is to be said of a valid one.
-_RULES: dict[str, Callable[[_Case], str]] = {
+_RULES: dict[str, Callable[[_EntryCase], str]] = {
     "decision": _decision, "refusal": _refusal, "override": _override, "outcome": _outcome, "control": _control,
     "monitor": _monitor, "rotation": _rotation, "erasure": _erasure, "segment": _segment, "allocation": _allocation,
 }  # fmt: skip
 DELETED = "its content was deleted, as a later entry says; the digest is kept"
 
 
-def _verify(link: Link, terms: _Terms) -> Verdict:
+def _verify(link: Link, terms: _VerifyTerms) -> Verdict:
     entry, name = link.entry, _name(link.entry)
     doubts: list[str] = []
     record: dict[str, Any] = {}
@@ -379,7 +380,7 @@ def _verify(link: Link, terms: _Terms) -> Verdict:
         record = read_record(entry.body, whole=link.erased is None)
         name = record["id"]
         expect("id", name if entry.id is None else entry.id, name)
-        case = _Case(record, link, terms, doubts)
+        case = _EntryCase(record, link, terms, doubts)
         kind = check_known(record)
         if terms.answered is not None:
             _check_request(record, entry, terms.answered)
@@ -402,7 +403,7 @@ def _verify(link: Link, terms: _Terms) -> Verdict:
     return Verdict("valid", name, message=note)
 
 
-def _watched(case: _Case, watch: Watch) -> None:
+def _watched(case: _EntryCase, watch: Watch) -> None:
     """The monitors take in what happened."""
 
     def target() -> dict[str, Any] | None:

@@ -53,7 +53,7 @@ class Link(NamedTuple):
     reached: bool  # by the checkpoint
     before: str | None = None  # head before it
     erased: Erased | None = None
-    tree: Tree | None = None  # over the heads before it, where the chain was followed from its first entry
+    tree: MerkleTree | None = None  # over the heads before it, where the chain was followed from its first entry
     first: bool = False  # nothing before it was followed
 
 
@@ -73,7 +73,7 @@ def reach(entries: Iterable[Entry], pins: Pins, taken: Taken = dict) -> int:
 def follow(entries: Iterable[Entry], pins: Pins | None, reached: int, taken: Taken = dict) -> Iterator[Link]:
     """The same entries, each after its digest, its head and the checkpoint's pins were found right, and whether it is
     among those that are `reached`, by number. `taken` says whose content was taken away."""
-    seq, head, tree = 0, GENESIS, Tree()
+    seq, head, tree = 0, GENESIS, MerkleTree()
     pinned = {} if pins is None else pins.heads
     is_part = False  # some lines of an export
     for entry in entries:
@@ -145,13 +145,13 @@ def _check_head(entry: Entry, before: str, pinned: Mapping[int, str]) -> None:
         raise Invalid(f"entry {seq}.head", words=UNCHAINED)
 
 
-def _begun(entry: Entry) -> tuple[str, Tree] | None:
+def _begun(entry: Entry) -> tuple[str, MerkleTree] | None:
     """Head and tree before the first entry of a file that goes on from another one, as it says itself."""
     try:
         record = loads(entry.body)
         if (record["kind"], record["event"], record["count"]) != ("rotation", "opened", (entry.seq or 0) - 1):
             return None
-        tree = Tree.resumed(record["count"], record["tree"])
+        tree = MerkleTree.resumed(record["count"], record["tree"])
         return (record["head"], tree) if _HEX.fullmatch(record["head"]) else None
     except (Malformed, KeyError, TypeError, ValueError, AttributeError):
         return None
@@ -338,7 +338,7 @@ def _is_by(public: bytes, message: bytes, signature: bytes) -> bool:
 # -------------------------------------------------------------------- the tree over the heads
 
 
-class Tree:
+class MerkleTree:
     """RFC 6962's root over leaves that come one by one; a logarithm of them is kept."""
 
     def __init__(self) -> None:
@@ -353,7 +353,7 @@ class Tree:
         self.size += 1
 
     @classmethod
-    def resumed(cls, size: int, peaks: list[str]) -> Tree:
+    def resumed(cls, size: int, peaks: list[str]) -> MerkleTree:
         """Go on from the peaks of so many leaves."""
         tree = cls()
         tree.size, tree._peaks = size, [bytes.fromhex(peak) for peak in peaks]
@@ -361,8 +361,8 @@ class Tree:
             raise ValueError
         return tree
 
-    def copy(self) -> Tree:
-        tree = Tree()
+    def copy(self) -> MerkleTree:
+        tree = MerkleTree()
         tree.size, tree._peaks = self.size, [*self._peaks]
         return tree
 

@@ -144,7 +144,7 @@ def _growth(rows: Any, stream: _Stream) -> list[list[float]]:
     return growth
 
 
-class _Plan:
+class _PlanMonitor:
     def __init__(self, settings: Record) -> None:
         self.s = settings
         watch = settings["watch"]
@@ -239,7 +239,7 @@ class Watch:
     """Fed with every entry of a log from its first on; raises `Invalid` where what is recorded does not follow."""
 
     def __init__(self) -> None:
-        self.plans: dict[str, _Plan] = {}
+        self.plans: dict[str, _PlanMonitor] = {}
         self.pauses: dict[str, Record] = {}
         self.first: dict[tuple[int, int], tuple[str, Any]] = {}  # id and value of the first report, by entry and step
         self.closed = False  # the file has said its last
@@ -294,7 +294,7 @@ class Watch:
         if r["event"] == "armed":
             require("monitor.settings", "settings" in r, None, "what the monitor watches by")
             require("monitor", plan is None or not plan.told, r["event"], "first what followed from the outcomes")
-            plan_watched = _Plan(r["settings"])
+            plan_watched = _PlanMonitor(r["settings"])
             expect("monitor.series", r["series"], "")
             _figures(r, plan_watched.streams[""].figures())
             for name, old in {} if plan is None else plan.streams.items():
@@ -317,10 +317,10 @@ class Watch:
         expect("monitor.series", (r["series"], r["event"]), (series, event))
         _figures(r, figures)
 
-    def _carried(self, r: Record, plan: _Plan | None) -> None:
+    def _carried(self, r: Record, plan: _PlanMonitor | None) -> None:
         """Where the file before it was followed, exactly what was derived there; else it is taken as it is."""
         require("monitor.state", "settings" in r and "state" in r, None, "settings and state of the monitor")
-        restored = _Plan(r["settings"])
+        restored = _PlanMonitor(r["settings"])
         try:
             restored.restore(r["state"])
             derived = None if plan is None else plan.content()

@@ -356,7 +356,7 @@ class Entry(NamedTuple):
     log: Path | None = None  # the file of its log, where it was read from one
 
 
-class Source:
+class EntrySource:
     """A SQLite log, JSON lines exported from one, or one exported or bare record. Entries come with a fault where they
     cannot be read."""
 
@@ -472,20 +472,20 @@ class Source:
         return None if entry.fault else entry.body
 
 
-class Sources:
+class LogSources:
     """The files of a log, the oldest first, as one."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = paths
-        self._held: dict[Path, Source] = {}
+        self._held: dict[Path, EntrySource] = {}
 
     def close(self) -> None:
         for source in self._held.values():
             source.close()
 
-    def of(self, path: Path) -> Source:
+    def of(self, path: Path) -> EntrySource:
         if path not in self._held:
-            self._held[path] = Source(path)
+            self._held[path] = EntrySource(path)
         return self._held[path]
 
     def find(self, name: str, number: int) -> bytes | None:

@@ -25,9 +25,9 @@ from ucsearch.scale.segments.shared import SCHEMA, Shared, worker
 __all__ = [
     "DIGEST",
     "SHARED",
-    "Part",
-    "Place",
+    "RowPlace",
     "Sealed",
+    "SealedPart",
     "check_worker",
     "checked_part",
     "each_part",
@@ -53,7 +53,7 @@ _DIGEST_BYTES = 32
 _FREE_BYTES, _MOST_BLOWN_UP = 64 << 20, 200  # a part is a third to a tenth of what it holds
 
 
-class Part(NamedTuple):
+class SealedPart(NamedTuple):
     """A file of rows, as the chain names it."""
 
     name: str
@@ -69,7 +69,7 @@ class Sealed:
     run: str
     count: int  # rows
     shared: str  # SHA-256 of shared.json
-    parts: tuple[Part, ...]
+    parts: tuple[SealedPart, ...]
 
     def content(self) -> dict[str, Any]:
         return {"run": self.run, "count": self.count, "shared": self.shared, "parts": [p._asdict() for p in self.parts]}
@@ -77,7 +77,7 @@ class Sealed:
     @classmethod
     def read(cls, content: Mapping[str, Any], where: str) -> Sealed:
         try:
-            parts = tuple(Part(**part) for part in content["parts"])
+            parts = tuple(SealedPart(**part) for part in content["parts"])
             sealed = cls(str(content["run"]), int(content["count"]), str(content["shared"]), parts)
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"{where}: not what a segment says of itself ({error!r})") from error
@@ -162,9 +162,9 @@ class ReadPart(NamedTuple):
     sha256: str
 
     @property
-    def part(self) -> Part:
+    def part(self) -> SealedPart:
         """What the chain says of this file."""
-        return Part(self.name, self.sha256, self.table.num_rows, rows_root(self.table))
+        return SealedPart(self.name, self.sha256, self.table.num_rows, rows_root(self.table))
 
     def batches(self) -> list[tuple[Any, Batch]]:
         """The rows by shape, with their places."""
@@ -299,7 +299,7 @@ def segment_record(sealed: Sealed, by: str = "ucsearch decide", request: Request
 # -------------------------------------------------------------------- one row
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """A row that was looked for."""
 
     part: str
@@ -308,7 +308,7 @@ class Place(NamedTuple):
     digest: bytes
 
 
-def find_row(folder: Path, series: str = "", digest: str = "") -> Place | None:
+def find_row(folder: Path, series: str = "", digest: str = "") -> RowPlace | None:
     """The row of a series, or the one whose digest begins so; None when there is none."""
     for name in part_names(folder):
         if series and not _may_hold(folder / name, series):
@@ -321,7 +321,7 @@ def find_row(folder: Path, series: str = "", digest: str = "") -> Place | None:
         at = names.index(series or digest)
         for places, batch in read_part(folder / name).batches():
             if at in places:
-                return Place(name, batch, places.tolist().index(at), digests[at])
+                return RowPlace(name, batch, places.tolist().index(at), digests[at])
     return None
 
 

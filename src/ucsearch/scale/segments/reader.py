@@ -16,7 +16,7 @@ from ucsearch.records.files import whole_file
 from ucsearch.records.log import AuditReader
 from ucsearch.records.merkle import climb, path_from
 from ucsearch.scale.segments.audit import segments_of
-from ucsearch.scale.segments.files import DIGEST, SHARED, Place, Sealed, find_row, folder_of, part_names, read_part
+from ucsearch.scale.segments.files import DIGEST, SHARED, RowPlace, Sealed, find_row, folder_of, part_names, read_part
 from ucsearch.scale.segments.rebuild import rebuilt, record_of
 from ucsearch.scale.segments.rows import digests_of, row_texts
 from ucsearch.scale.segments.shared import Shared
@@ -39,7 +39,7 @@ class SegmentReader(AuditReader):
         self._tasks = dict(tasks)
         return self
 
-    def _found(self, row: Row, sealed: Sealed, place: Place) -> Row:
+    def _found(self, row: Row, sealed: Sealed, place: RowPlace) -> Row:
         """The row as an entry, its blobs kept for `blobs_of`."""
         shared = Shared.read(folder_of(self.file_of(row), sealed.run) / SHARED)
         rebuilt_row = next(iter(rebuilt(place.batch, shared, [place.row], tasks=self._tasks)))

@@ -17,9 +17,9 @@ from ucsearch.verify.decision.gate import (
 )
 from ucsearch.verify.decision.inputs import UNUSED, problem_of
 from ucsearch.verify.decision.machine import Machine
-from ucsearch.verify.decision.problem import CLOSED, Edge, Fault, Node, Problem, distinct
+from ucsearch.verify.decision.problem import CLOSED, Edge, Fault, PathNode, RecordedProblem, distinct
 from ucsearch.verify.decision.recalibration import verify_recalibration
-from ucsearch.verify.decision.search import Found, Meter, OutOfNodes, Prover, beam, completes
+from ucsearch.verify.decision.search import Meter, OutOfNodes, Prover, RetainedPaths, beam, completes
 from ucsearch.verify.read import Blobs
 from ucsearch.verify.verdict import (
     FEWER_DIGITS,
@@ -42,7 +42,7 @@ def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int, machine: Ma
     return _claims(r, blobs, p, machine)
 
 
-def _claims(r: Record, blobs: Blobs, p: Problem, machine: Machine | None) -> list[str]:
+def _claims(r: Record, blobs: Blobs, p: RecordedProblem, machine: Machine | None) -> list[str]:
     words, refused = r["gate"].get("final_check"), excuse_of(r) == FINAL_CHECK
     require("gate.final_check", (words is not None) == refused, words, "words iff the final check failed")
     if p.mode != CLOSED and excuse_of(r):
@@ -62,14 +62,14 @@ def _claims(r: Record, blobs: Blobs, p: Problem, machine: Machine | None) -> lis
 class _Decision:
     """One record's claims against its problem."""
 
-    def __init__(self, r: Record, p: Problem, meter: Meter) -> None:
+    def __init__(self, r: Record, p: RecordedProblem, meter: Meter) -> None:
         self.r, self.p, self.meter, self.claim = r, p, meter, r["claim"]
         self.exact = r["claim"]["eps_a"] is not None  # the values of all first actions are claimed to be exact
         self.own: dict[int, dict[str, Any]] = {}  # the rivals with figures that were derived here
-        self.bests: dict[Edge, Node | None] = {}  # by first step, the best path at risk 0
+        self.bests: dict[Edge, PathNode | None] = {}  # by first step, the best path at risk 0
         self.doubts: list[str] = []
         self.prover = Prover(p, meter)
-        self.found: Found | None = None  # what a beam retains
+        self.found: RetainedPaths | None = None  # what a beam retains
         self.root: tuple[Edge, ...] = ()
         self.failed = any(row["name"] == "task" and row["left"] == 1 for row in r["gate"]["rows"])
 
@@ -172,7 +172,7 @@ class _Decision:
                     expect(f"{where}.{name}", rival[name], nothing)
                 expect(f"{where}.size", rival.get("size"), None)
 
-    def _replay(self, path: list[int], first: int, where: str) -> Node:
+    def _replay(self, path: list[int], first: int, where: str) -> PathNode:
         p, node = self.p, self.p.root()
         expect(where, (len(path), *path[:1]), (p.depth, first))
         for h, i in enumerate(path):
@@ -260,7 +260,7 @@ class _Decision:
         recorded = num(size)
         room = self._rounding(score, recorded)
 
-        def fits(n: Node) -> bool:
+        def fits(n: PathNode) -> bool:
             path_size = prover.p.size(n)
             largest = max(path_size, recorded)
             close = path_size == recorded or (largest < math.inf and abs(path_size - recorded) <= self.p.eps * largest)
@@ -309,7 +309,7 @@ class _Decision:
         largest = max([x for x in (abs(value), size, chosen) if x < math.inf], default=0.0)
         return float(self.p.eps * largest) + FEWER_DIGITS
 
-    def _best(self, where: str, floor: float, first: Edge, prover: Prover, claimed: Any) -> Node | None:
+    def _best(self, where: str, floor: float, first: Edge, prover: Prover, claimed: Any) -> PathNode | None:
         """The best path above `floor`; None also when that must be left in doubt."""
         try:
             return prover.best(first, floor)

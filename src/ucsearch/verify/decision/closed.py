@@ -10,19 +10,18 @@ from typing import Any
 
 from ucsearch.verify.decision.gate import certificate, excuse_of, gate_and_outcome, require_coherent, verify_excused
 from ucsearch.verify.decision.law import Law, Point
-from ucsearch.verify.decision.machine import Graph as Machined
-from ucsearch.verify.decision.machine import Machine
-from ucsearch.verify.decision.problem import Fault, Key, Moves, OutOfNodes, Problem, TooMany, Value, tail_mean
+from ucsearch.verify.decision.machine import CompiledGraph, Machine
+from ucsearch.verify.decision.problem import Fault, Key, Moves, OutOfNodes, RecordedProblem, TooMany, Value, tail_mean
 from ucsearch.verify.read import Blobs, Malformed
 from ucsearch.verify.verdict import Invalid, Record, expect, near, num, require, share, tolerance
 
 MIDDLE = 0.5  # the level of the outcomes along which a policy's path is recorded
 
 
-class Graph:
+class PlainGraph:
     """Everything that can be reached: by step, what each action does in each state."""
 
-    def __init__(self, p: Problem, law: Law) -> None:
+    def __init__(self, p: RecordedProblem, law: Law) -> None:
         self.p, self.law = p, law
         self.layers: list[dict[Key, dict[int, Moves]]] = []
         self.transitions = self.pairs = 0
@@ -67,10 +66,10 @@ class Graph:
         return actions
 
 
-class _Values:
+class _ActionValues:
     """What actions are worth at a risk, by the values of the states they lead to."""
 
-    def __init__(self, p: Problem, law: Law, risk: float) -> None:
+    def __init__(self, p: RecordedProblem, law: Law, risk: float) -> None:
         self.p, self.law, self.risk = p, law, risk
 
     def value(self, h: int, key: Key) -> Value | None:
@@ -99,10 +98,10 @@ class _Values:
         return Value(score, mean, gross)
 
 
-class _Solution(_Values):
+class _Solution(_ActionValues):
     """Of every state, by the plain rules."""
 
-    def __init__(self, graph: Graph, risk: float) -> None:
+    def __init__(self, graph: PlainGraph, risk: float) -> None:
         super().__init__(graph.p, graph.law, risk)
         depth, p = graph.p.depth, graph.p
         self.values: list[dict[Key, Value | None]] = [{} for _ in range(depth + 1)]
@@ -122,10 +121,10 @@ class _Solution(_Values):
         return self.values[h][key]
 
 
-class _Looked(_Values):
+class _Looked(_ActionValues):
     """Of every state, as machine code found them."""
 
-    def __init__(self, graph: Machined, which: int, risk: float) -> None:
+    def __init__(self, graph: CompiledGraph, which: int, risk: float) -> None:
         super().__init__(graph.p, graph.law, risk)
         self.graph, self.which = graph, which
 
@@ -139,7 +138,7 @@ def _has(claim: Record, *names: str) -> None:
             raise Malformed(f"claim.{name}: missing, and a claim in closed mode has it")
 
 
-def verify_closed(r: Record, p: Problem, blobs: Blobs, machine: Machine | None = None) -> list[str]:
+def verify_closed(r: Record, p: RecordedProblem, blobs: Blobs, machine: Machine | None = None) -> list[str]:
     """Raises at the first false claim; returns what the budget left in doubt."""
     _has(r["claim"], "law")
     c = r["claim"]
@@ -154,7 +153,7 @@ def verify_closed(r: Record, p: Problem, blobs: Blobs, machine: Machine | None =
     risks = (p.risk, 0.0) if p.risk > 0.0 else (0.0,)
     if machine is not None and structured:
         meter, within = copy.copy(p.meter), True
-        graph: Machined | None = None
+        graph: CompiledGraph | None = None
         try:
             graph = machine.graph(r, p, law, risks)
         except TooMany:
@@ -169,13 +168,13 @@ def verify_closed(r: Record, p: Problem, blobs: Blobs, machine: Machine | None =
     return _by_plain_rules(r, p, law, structured, risks)
 
 
-def _by_plain_rules(r: Record, p: Problem, law: Law, structured: bool, risks: tuple[float, ...]) -> list[str]:
+def _by_plain_rules(r: Record, p: RecordedProblem, law: Law, structured: bool, risks: tuple[float, ...]) -> list[str]:
     failed = any(row["name"] == "task" and row["left"] == 1 for row in r["gate"]["rows"])
-    graph: Graph | None = None
-    within, solutions = True, list[_Values]()
+    graph: PlainGraph | None = None
+    within, solutions = True, list[_ActionValues]()
     try:
         if structured:
-            graph = Graph(p, law)
+            graph = PlainGraph(p, law)
             solutions = [_Solution(graph, risk) for risk in risks]
     except TooMany:
         within = False
@@ -191,7 +190,12 @@ def _by_plain_rules(r: Record, p: Problem, law: Law, structured: bool, risks: tu
 
 class _Claims:
     def __init__(
-        self, r: Record, p: Problem, law: Law, graph: Graph | Machined | None, solutions: Sequence[_Values]
+        self,
+        r: Record,
+        p: RecordedProblem,
+        law: Law,
+        graph: PlainGraph | CompiledGraph | None,
+        solutions: Sequence[_ActionValues],
     ) -> None:
         self.r, self.p, self.law, self.graph, self.solutions = r, p, law, graph, solutions
         self.root: dict[int, Moves] = graph.acts(0, graph.start) if graph else {}

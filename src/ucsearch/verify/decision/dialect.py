@@ -34,18 +34,18 @@ MISSING = object()
 _LARGEST = 2.0**31  # of a whole number that `floor` gives: products of two of them do not overflow
 
 
-class Refused(Exception):
+class NotCompiled(Exception):
     """This rule is left to Python."""
 
 
 def read(function: Any, digest: Any) -> Iterator[tuple[str, Any]]:
     """What the function's names mean, by name; all that its answers depend on is taken into the digest. Raises
-    `Refused`."""
+    `NotCompiled`."""
     if not isinstance(function, types.FunctionType):
-        raise Refused(f"{function!r} is no plain function")
+        raise NotCompiled(f"{function!r} is no plain function")
     code = function.__code__
     if function.__defaults__ or function.__kwdefaults__:
-        raise Refused(f"{code.co_name} has default arguments")
+        raise NotCompiled(f"{code.co_name} has default arguments")
     names = _check(_definition(function))
     digest.update(repr((code.co_code, code.co_varnames, code.co_names, code.co_freevars, code.co_argcount)).encode())
     digest.update(repr([_plain(c, code) for c in code.co_consts]).encode())
@@ -54,7 +54,7 @@ def read(function: Any, digest: Any) -> Iterator[tuple[str, Any]]:
         try:
             value = cells[name].cell_contents if name in cells else function.__globals__.get(name, MISSING)
         except ValueError:
-            raise Refused(f"{code.co_name} reads {name}, which has no value") from None
+            raise NotCompiled(f"{code.co_name} reads {name}, which has no value") from None
         if value is MISSING:
             value = getattr(builtins, name, MISSING)
         digest.update(f"\0{name}=".encode())
@@ -64,7 +64,7 @@ def read(function: Any, digest: Any) -> Iterator[tuple[str, Any]]:
 
 def _plain(value: Any, code: types.CodeType) -> Any:
     if isinstance(value, types.CodeType):
-        raise Refused(f"{code.co_name} holds a function")
+        raise NotCompiled(f"{code.co_name} holds a function")
     return value.hex() if isinstance(value, float) else value
 
 
@@ -84,7 +84,7 @@ def _said(value: Any) -> str:
         return f"{value.__name__}{value._fields}"
     if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" and value.dtype.kind == "f":
         return f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
-    raise Refused(f"{value!r} is not a value that is compiled")
+    raise NotCompiled(f"{value!r} is not a value that is compiled")
 
 
 # -------------------------------------------------------------------- form
@@ -94,9 +94,9 @@ def _definition(function: types.FunctionType) -> ast.FunctionDef:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError, TypeError, IndentationError) as error:
-        raise Refused(f"{function.__name__} has no readable source ({error})") from None
+        raise NotCompiled(f"{function.__name__} has no readable source ({error})") from None
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef) or tree.body[0].decorator_list:
-        raise Refused(f"{function.__name__} is no plain def statement")
+        raise NotCompiled(f"{function.__name__} is no plain def statement")
     return tree.body[0]
 
 
@@ -104,19 +104,19 @@ def _check(node: ast.FunctionDef) -> set[str]:
     """The names that are not the function's own."""
     arguments = node.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
-        raise Refused(f"{node.name} takes other arguments than by place")
+        raise NotCompiled(f"{node.name} takes other arguments than by place")
     # Annotations of local names mean nothing when the function runs.
     notes = {id(x) for n in ast.walk(node) if isinstance(n, ast.AnnAssign) for x in ast.walk(n.annotation)}
     parts = [x for statement in node.body for x in ast.walk(statement) if id(x) not in notes]
     for part in parts:
         if not isinstance(part, _NODES):
-            raise Refused(f"{node.name} holds {type(part).__name__}")
+            raise NotCompiled(f"{node.name} holds {type(part).__name__}")
         if isinstance(part, ast.Call) and (part.keywords or any(isinstance(x, ast.Starred) for x in part.args)):
-            raise Refused(f"{node.name} calls with other arguments than by place")
+            raise NotCompiled(f"{node.name} calls with other arguments than by place")
         if isinstance(part, ast.For | ast.While) and part.orelse:
-            raise Refused(f"{node.name} has a loop with else")
+            raise NotCompiled(f"{node.name} has a loop with else")
         if isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store):
-            raise Refused(f"{node.name} changes a part of a value")
+            raise NotCompiled(f"{node.name} changes a part of a value")
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     parameters = {a.arg for a in [*arguments.posonlyargs, *arguments.args]}
     _assigned(node.body, parameters, names, node.name)
@@ -146,7 +146,7 @@ def _assigned(body: list[ast.stmt], known: set[str], local: set[str], rule: str)
         elif isinstance(s, ast.AugAssign):
             _read(s.value, now, local, rule)
             if isinstance(s.target, ast.Name) and s.target.id not in now:
-                raise Refused(f"{rule} reads {s.target.id} before it has a value")
+                raise NotCompiled(f"{rule} reads {s.target.id} before it has a value")
         elif isinstance(s, ast.AnnAssign):
             if s.value is not None:
                 _read(s.value, now, local, rule)
@@ -167,7 +167,7 @@ def _stored(target: ast.AST) -> set[str]:
 def _read(node: ast.AST, known: set[str], local: set[str], rule: str) -> None:
     for n in ast.walk(node):
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id in local and n.id not in known:
-            raise Refused(f"{rule} reads {n.id} before it has a value")
+            raise NotCompiled(f"{rule} reads {n.id} before it has a value")
 
 
 # -------------------------------------------------------------------- math that raises where Python's does

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ucsearch.verify.decision.answers import fallback_now
-from ucsearch.verify.decision.problem import CLOSED, MEMBERS, Problem
+from ucsearch.verify.decision.problem import CLOSED, MEMBERS, RecordedProblem
 from ucsearch.verify.verdict import Record, expect, near, num, require, tolerance
 
 Figures = dict[int, float]
@@ -241,7 +241,7 @@ def _age(now: str, issued: list[str]) -> float:
         return math.nan
 
 
-def _site(condition: Any, p: Problem, index: int) -> float:
+def _site(condition: Any, p: RecordedProblem, index: int) -> float:
     """The figure of a condition that the site added to its task; NaN, which fails, where it is no finite number."""
     if index < 0:
         return math.nan
@@ -256,7 +256,9 @@ def _site(condition: Any, p: Problem, index: int) -> float:
         return math.nan
 
 
-def _rows(r: Record, p: Problem, c: Record, failed: bool, dead_end: bool) -> list[tuple[str, float, str, Any, str]]:
+def _rows(
+    r: Record, p: RecordedProblem, c: Record, failed: bool, dead_end: bool
+) -> list[tuple[str, float, str, Any, str]]:
     """Name, left side, operator, right side and cause of every row that the gate asks for, by the claims `c`."""
     gate, g, counted = r["gate"], r["gate"]["settings"], r["claim"]["counters"]
     routed, regret, limit = c["release_margin"] == c["release_margin"], c["regret_bound"], num(g["regret_limit"])
@@ -321,7 +323,7 @@ def require_coherent(c: Record, rivals: Rivals, eps: float) -> None:
 
 
 def gate_and_outcome(
-    r: Record, p: Problem, failed: bool, dead_end: bool, steps: Figures | None, claimed: Record, derived: Record
+    r: Record, p: RecordedProblem, failed: bool, dead_end: bool, steps: Figures | None, claimed: Record, derived: Record
 ) -> None:
     """Rows of the gate, then what leaves. `steps` holds the one-step score of every feasible action, if these are
     known. The rows' figures follow from the claims as recorded; whether they hold, from those that were derived."""
@@ -351,7 +353,7 @@ def _pass_kind(c: Record) -> str:
     return "exact" if c["unique"] else "tied"
 
 
-def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures | None, derived: Record) -> None:
+def _outcome(r: Record, p: RecordedProblem, cause: str, margin: float, steps: Figures | None, derived: Record) -> None:
     c, index, released = r["claim"], r["claim"]["action_index"], cause == "none"
     fallback, feasible = fallback_now(p.task, p.state, p.params, p.actions)
     place = p.actions.index(fallback) if fallback in p.actions else None
@@ -391,7 +393,7 @@ def excuse_of(r: Record) -> str:
     return next((row["name"] for row in r["gate"]["rows"] if row["name"] in NOTES), "")
 
 
-def verify_excused(r: Record, p: Problem) -> list[str]:
+def verify_excused(r: Record, p: RecordedProblem) -> list[str]:
     """Raises at the first false claim."""
     c = r["claim"]
     if excuse_of(r) == IN_TIME:
@@ -425,7 +427,7 @@ def _nothing_found(r: Record) -> None:
         expect(f"claim.{name}", c.get(name), math.nan)
 
 
-def _rivals(r: Record, p: Problem) -> None:
+def _rivals(r: Record, p: RecordedProblem) -> None:
     """Their form: places, labels, and a whole path with its figures where one was retained."""
     last = -1
     for k, rival in enumerate(r["rivals"]):
@@ -440,6 +442,6 @@ def _rivals(r: Record, p: Problem) -> None:
             require(f"{where}.{name}", (rival[name] is not None) == is_retained, rival[name], "a number iff retained")
 
 
-def _is_path(path: list[int], first: int, p: Problem) -> bool:
+def _is_path(path: list[int], first: int, p: RecordedProblem) -> bool:
     inside: list[Any] = [i for i in path if i < len(p.actions)]
     return path[:1] == [first] and len(inside) == len(path) == p.depth

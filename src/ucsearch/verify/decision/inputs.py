@@ -8,7 +8,16 @@ import json
 import math
 from typing import Any
 
-from ucsearch.verify.decision.problem import CLOSED, CVAR, MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape
+from ucsearch.verify.decision.problem import (
+    CLOSED,
+    CVAR,
+    MEMBERS,
+    SCORES,
+    VARIANCE,
+    RecordedProblem,
+    mean_and_spread,
+    shape,
+)
 from ucsearch.verify.identity import rules_digest
 from ucsearch.verify.read import Blobs, Malformed, read_blob
 from ucsearch.verify.verdict import Invalid, Record, action_of, expect, is_close, num, require
@@ -31,9 +40,9 @@ AT_LEAST = {
 }  # fmt: skip
 
 
-def problem_of(r: Record, blobs: Blobs, task: Any) -> Problem:
+def problem_of(r: Record, blobs: Blobs, task: Any) -> RecordedProblem:
     state, params, actions = rules_of(r, task)
-    p = Problem(task, r["settings"], state, params, actions, _trace(r, blobs, task))
+    p = RecordedProblem(task, r["settings"], state, params, actions, _trace(r, blobs, task))
     _settings(r, p)
     return p
 
@@ -135,7 +144,7 @@ def _trace(r: Record, blobs: Blobs, task: Any) -> tuple[Any, ...]:
     return [outcomes(y) for y in members], weights, outcomes(flat["mean"]), q, u
 
 
-def _settings(r: Record, p: Problem) -> None:
+def _settings(r: Record, p: RecordedProblem) -> None:
     """A policy's settings hang together; what it does not use is left at nothing."""
     s, m = r["settings"], len(p.actions)
     closed = s["mode"] == CLOSED

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from ucsearch.verify.decision import dialect, recursion
 from ucsearch.verify.decision.answers import timed_rules
 from ucsearch.verify.decision.law import Law
-from ucsearch.verify.decision.problem import Fault, Key, Moves, OutOfNodes, Problem, TooMany, Value, shape
+from ucsearch.verify.decision.problem import Fault, Key, Moves, OutOfNodes, RecordedProblem, TooMany, Value, shape
 from ucsearch.verify.decision.recursion import CALLS, DONE, EDGES, KNOWN, MOVES, NODES, ROOM
 from ucsearch.verify.verdict import Record
 
@@ -64,7 +64,7 @@ class Form(NamedTuple):
     action: int  # numbers of an action; 0: it is one number
 
 
-def _form(p: Problem) -> Form:
+def _form(p: RecordedProblem) -> Form:
     params = () if p.params is None else p.params
     whole = tuple(isinstance(x[0] if isinstance(x, tuple) else x, int) for x in params)
     first = next(a for a in p.actions if a == a)
@@ -116,7 +116,7 @@ def _text(form: Form, timed: frozenset[str], has: dict[str, bool]) -> str:
     ])  # fmt: skip
 
 
-def _rules(p: Problem, form: Form, digest: Any, jit: Jit, inline: Jit) -> recursion.Rules:
+def _rules(p: RecordedProblem, form: Form, digest: Any, jit: Jit, inline: Jit) -> recursion.Rules:
     """The task's rules with everything that they call, compiled when they are first called."""
     compiled: dict[Any, Any] = {}
 
@@ -136,7 +136,7 @@ def _rules(p: Problem, form: Form, digest: Any, jit: Jit, inline: Jit) -> recurs
             else:
                 captured[name] = ready(value)
                 if captured[name] is None:
-                    raise dialect.Refused(f"{name} calls itself")
+                    raise dialect.NotCompiled(f"{name} calls itself")
         cells = [captured.get(name) for name in function.__code__.co_freevars]
         closure = tuple(map(types.CellType, cells)) or None
         bound = types.FunctionType(function.__code__, {**space, **captured}, function.__name__, None, closure)
@@ -168,7 +168,7 @@ class Compiled(NamedTuple):
     """A task's walk, and the digest of all that is in it."""
 
     name: bytes
-    walk: recursion.Walk
+    walk: recursion.CompiledWalk
 
 
 class Engine:
@@ -205,8 +205,8 @@ class Engine:
         compiled: Function = self.numba.njit(nogil=True, error_model="python", boundscheck=True)(function)
         return compiled
 
-    def walk(self, p: Problem, form: Form) -> Compiled:
-        """The task's own; raises `dialect.Refused`."""
+    def walk(self, p: RecordedProblem, form: Form) -> Compiled:
+        """The task's own; raises `dialect.NotCompiled`."""
         digest = hashlib.sha256(self.stamp)
         rules = _rules(p, form, digest, self.jit_rule, self.jit_inline)
         name = digest.digest()
@@ -230,7 +230,7 @@ class Engine:
         try:
             function.compile(signature)
         except Exception as error:
-            raise dialect.Refused(str(error)) from None
+            raise dialect.NotCompiled(str(error)) from None
         (compiled,) = function.overloads.values()
         if path is not None and not compiled.lifted and not compiled.library.has_dynamic_globals:
             with suppress(Exception):  # a full disk; or what cannot be kept
@@ -322,21 +322,21 @@ class _Layer:
         return True
 
 
-class Graph:
+class CompiledGraph:
     """What the states that were asked for can reach under one law, and what it is worth. States that follow from
     several are valued once."""
 
-    def __init__(self, engine: Engine, compiled: Compiled, p: Problem, law: Law) -> None:
+    def __init__(self, engine: Engine, compiled: Compiled, p: RecordedProblem, law: Law) -> None:
         self.engine, self.compiled = engine, compiled
         width = sum(max(1, n) for n in shape(p.state))
         self.layers = [_Layer(engine.np, width) for _ in range(p.depth + 1)]
         self.set(p, law)
 
-    def fits(self, compiled: Compiled, p: Problem) -> bool:
+    def fits(self, compiled: Compiled, p: RecordedProblem) -> bool:
         """Whether the arrays may be used again."""
         return compiled is self.compiled and len(self.layers) == p.depth + 1
 
-    def set(self, p: Problem, law: Law) -> None:
+    def set(self, p: RecordedProblem, law: Law) -> None:
         """Another law, other parameters or settings: nothing is reached yet."""
         np = self.engine.np
         self.p, self.law = p, law
@@ -360,7 +360,7 @@ class Graph:
 
     # ---------------------------------------------------------------- growing
 
-    def grow(self, p: Problem, risks: tuple[float, ...]) -> None:
+    def grow(self, p: RecordedProblem, risks: tuple[float, ...]) -> None:
         """Reach and value everything that follows from the state of `p`."""
         self.p, np = p, self.engine.np
         root = self.layers[0]
@@ -569,9 +569,9 @@ class Machine:
         self._walks: dict[tuple[int, Form], Compiled | None] = {}  # None: left to Python
         self._tasks: dict[int, Any] = {}  # held, so that no other task has the same name
         self._law: tuple[Any, ...] = ()
-        self._graph: Graph | None = None
+        self._graph: CompiledGraph | None = None
 
-    def graph(self, r: Record, p: Problem, law: Law, risks: tuple[float, ...]) -> Graph | None:
+    def graph(self, r: Record, p: RecordedProblem, law: Law, risks: tuple[float, ...]) -> CompiledGraph | None:
         """Everything reached and valued; None where that is left to the plain rules. Raises `TooMany`, `OutOfNodes`."""
         name = id(p.task)
         if not p.available:
@@ -585,7 +585,7 @@ class Machine:
         if (name, form) not in self._walks:
             try:
                 self._walks[name, form] = numba_engine.walk(p, form)
-            except dialect.Refused:
+            except dialect.NotCompiled:
                 self._walks[name, form] = None
         compiled = self._walks[name, form]
         if compiled is None:
@@ -595,7 +595,7 @@ class Machine:
         graph, self._graph = self._graph, None
         try:
             if graph is None or not graph.fits(compiled, p):
-                graph = Graph(numba_engine, compiled, p, law)
+                graph = CompiledGraph(numba_engine, compiled, p, law)
             elif key != self._law:
                 graph.set(p, law)
             too_many = False
@@ -608,7 +608,7 @@ class Machine:
                 raise TooMany
         except (TooMany, OutOfNodes, MemoryError):
             raise
-        except dialect.Refused:
+        except dialect.NotCompiled:
             self._walks[name, form] = None
             return None
         except Exception:  # what is no number for a machine, or a difference, or numba's own

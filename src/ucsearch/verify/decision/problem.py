@@ -94,7 +94,7 @@ class Edge(NamedTuple):
     states: tuple[Any, ...]
 
 
-class Node(NamedTuple):
+class PathNode(NamedTuple):
     """A path prefix, summed forward."""
 
     states: tuple[Any, ...]
@@ -155,7 +155,7 @@ def shape(value: Sequence[Any]) -> list[int]:
     return [len(x) if isinstance(x, tuple) else 0 for x in value]
 
 
-class Problem:
+class RecordedProblem:
     """The inputs of one record. Task functions are called here and nowhere else."""
 
     def __init__(self, task: Any, settings: Any, state: Any, params: Any, actions: list[float], trace: Any) -> None:
@@ -182,13 +182,13 @@ class Problem:
         has = self.task.terminal is None if self.mode == SCORES else self.task.bound is not None
         self.has_bound = has and self.settings["discount"] == 1
 
-    def at_risk(self, risk: float) -> Problem:
+    def at_risk(self, risk: float) -> RecordedProblem:
         """The same with another risk; edges do not depend on it."""
         other = copy.copy(self)
         other.risk, other._tables = risk, None
         return other
 
-    def certain(self, member: int | None = None) -> Problem:
+    def certain(self, member: int | None = None) -> RecordedProblem:
         """The problem of a planner without risk who is sure of the mean outcome, or of one member's."""
         other = self.at_risk(0.0)
         other.mode, other.reach, other._edges = MEAN, self.depth, {}
@@ -258,9 +258,9 @@ class Problem:
 
     # ---------------------------------------------------------------- edges and paths
 
-    def root(self) -> Node:
+    def root(self) -> PathNode:
         rows = len(self.members) if self.is_members else 1
-        return Node((self.state,) * rows, (0.0,) * rows if self.is_members else (), 0.0, 0.0, 0.0, ())
+        return PathNode((self.state,) * rows, (0.0,) * rows if self.is_members else (), 0.0, 0.0, 0.0, ())
 
     def edges(self, states: tuple[Any, ...], h: int) -> tuple[Edge, ...]:
         """Every feasible action at a node, ascending."""
@@ -294,7 +294,7 @@ class Problem:
     def _reward(self, state: Any, a: float, y: Any, h: int) -> float:
         return self.number(self.task.reward, state, a, y, *self.when("reward", h), self.params)
 
-    def extend(self, node: Node, e: Edge, togo: float = 0.0) -> Node | None:
+    def extend(self, node: PathNode, e: Edge, togo: float = 0.0) -> PathNode | None:
         """The path one action longer; None when it may not end there, or no continuation can take it to the end."""
         h = len(node.path)
         self.meter.toil(4 * len(node.states) + h // 64)  # some calls' worth of time; a path is copied
@@ -318,8 +318,8 @@ class Problem:
     def _node(
         self, e: Edge, returns: tuple[float, ...], reward: float, uncertainty: float, gross: float,
         path: tuple[int, ...], togo: float,
-    ) -> Node:  # fmt: skip
-        node = Node(e.states, returns, reward, uncertainty, reward - self.risk * uncertainty, path, togo, gross)
+    ) -> PathNode:  # fmt: skip
+        node = PathNode(e.states, returns, reward, uncertainty, reward - self.risk * uncertainty, path, togo, gross)
         if not math.isfinite(node.score):  # it is not, if one of the sums is not
             raise Fault("the sum along a path is not finite")
         return node
@@ -337,7 +337,7 @@ class Problem:
         except Fault:
             return False
 
-    def size(self, node: Node) -> float:
+    def size(self, node: PathNode) -> float:
         """What was added up on a path, in absolute terms. In members mode the spread is taken of the returns, so that
         their rounding enters it again: by a factor, which for a variance is twice the deviation."""
         if not self.risk > 0.0:  # 0 times a sum beyond the largest float would be NaN, and NaN is no size
@@ -346,19 +346,19 @@ class Problem:
             return node.gross + self.risk * node.uncertainty
         return node.gross * (1.0 + self.risk * self._times(node))
 
-    def _times(self, node: Node) -> float:
+    def _times(self, node: PathNode) -> float:
         """How often the rounding of returns enters their spread."""
         if self.spread == VARIANCE:
             return 2.0 * math.sqrt(node.uncertainty)
         return {STD: 1.0, DOWNSIDE: 2.0}.get(self.spread, 1.0 + 1.0 / self.tail)
 
-    def spread_size(self, node: Node) -> float:
+    def spread_size(self, node: PathNode) -> float:
         """What was added up for the spread of a path."""
         return node.uncertainty + node.gross * (self._times(node) if self.is_members else 1.0)
 
-    def _best_end(self, e: Edge, returns: tuple[float, ...], gross: float, path: tuple[int, ...]) -> Node | None:
+    def _best_end(self, e: Edge, returns: tuple[float, ...], gross: float, path: tuple[int, ...]) -> PathNode | None:
         """Members follow the best of the continuations to the end of the trace, where there are any."""
-        best: Node | None = None
+        best: PathNode | None = None
         ways = [(c.policy, theta) for c in self.task.continuations for theta in c.grid or (None,)]
         for policy, theta in ways or [(None, None)]:
             followed = self._follow(policy, theta, e.states, returns)

@@ -27,7 +27,7 @@ class Rules(NamedTuple):
     may_end: Function
 
 
-class Walk(NamedTuple):
+class CompiledWalk(NamedTuple):
     """What is compiled for a task."""
 
     expand: Function
@@ -160,7 +160,7 @@ def arithmetic(jit: Jit, inline: Jit) -> Arithmetic:
     return Arithmetic(layer, count, place, places)
 
 
-def walk(jit: Jit, f: Rules, place: Function) -> Walk:
+def walk(jit: Jit, f: Rules, place: Function) -> CompiledWalk:
     load, store, params_of, outcome, action, may, earn, move, end, may_end = f
 
     @jit
@@ -250,4 +250,4 @@ def walk(jit: Jit, f: Rules, place: Function) -> Walk:
                 return False
         return True
 
-    return Walk(expand, ends)
+    return CompiledWalk(expand, ends)

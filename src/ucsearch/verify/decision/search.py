@@ -6,42 +6,42 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ucsearch.verify.decision.problem import Edge, Fault, Node, Problem, distinct
+from ucsearch.verify.decision.problem import Edge, Fault, PathNode, RecordedProblem, distinct
 from ucsearch.verify.decision.problem import Meter as Meter
 from ucsearch.verify.decision.problem import OutOfNodes as OutOfNodes
 
 FEW_PATHS = 4_096  # up to here the task's bound need not be trusted
 FIRST_TRY = 50_000  # nodes spent in one way before another one is tried
 COMPLETION_MOVES = 100_000  # after so many a planner no longer says that no path exists
-Limit = Callable[[Node], float]
+Limit = Callable[[PathNode], float]
 
 
 # -------------------------------------------------------------------- the planner's beams, again
 
 
-class Found(NamedTuple):
+class RetainedPaths(NamedTuple):
     """What a beam retained."""
 
-    paths: dict[int, Node]  # best full path of each first action, the best of all first
+    paths: dict[int, PathNode]  # best full path of each first action, the best of all first
     generated: set[int]
     expansions: int
     action_scores: int
     dead_end: bool  # nothing was found, and no path of full depth exists
 
 
-def in_order(nodes: Iterable[Node]) -> list[Node]:
+def in_order(nodes: Iterable[PathNode]) -> list[PathNode]:
     """Higher score (with what may follow), lower uncertainty, smaller path."""
     return sorted(nodes, key=lambda n: (-(n.score + n.togo), n.uncertainty, n.path))
 
 
-def beam(p: Problem) -> Found:
+def beam(p: RecordedProblem) -> RetainedPaths:
     """UC-Beam, UC-Pareto Beam and Certified Retained Pareto Beam, by `settings.keep`."""
     s, layer, expansions, scores = p.settings, [p.root()], 0, 0
     generated: set[int] = set()
     if p.use_bound:
         p.tables()
     for h in range(p.depth):
-        children: list[Node] = []
+        children: list[PathNode] = []
         for node in layer:
             ranked = []
             for e in (edges := p.edges(node.states, h)):
@@ -57,17 +57,17 @@ def beam(p: Problem) -> Found:
             grown = [p.extend(node, e, togo) for _, _, e, togo in chosen]
             children += [c for c in grown if c and (h + 1 == p.depth or p.alive(c.states, h + 1))]
         layer = _retain(children, s["keep"], s["width"])
-    paths: dict[int, Node] = {}
+    paths: dict[int, PathNode] = {}
     for n in in_order(layer):
         paths.setdefault(n.path[0], n)
-    return Found(paths, generated, expansions, scores, not paths and not completes(p))
+    return RetainedPaths(paths, generated, expansions, scores, not paths and not completes(p))
 
 
-def _figures(n: Node) -> tuple[float, float]:
+def _figures(n: PathNode) -> tuple[float, float]:
     return -(n.reward + n.togo), n.uncertainty
 
 
-def _retain(children: list[Node], keep: int, width: int) -> list[Node]:
+def _retain(children: list[PathNode], keep: int, width: int) -> list[PathNode]:
     """Reserved places first (keep 2), then nondominated nodes (keep 1 and 2), then the rest; each in order of score."""
     ranked = in_order(children)
     place = dict.fromkeys([n.path for n in ranked], math.inf)
@@ -83,7 +83,7 @@ def _retain(children: list[Node], keep: int, width: int) -> list[Node]:
     return sorted(ranked, key=lambda n: place[n.path])[:width]
 
 
-def completes(p: Problem) -> bool:
+def completes(p: RecordedProblem) -> bool:
     """Whether a path of full depth exists, or may exist after so many moves without an answer."""
     moves, stack = COMPLETION_MOVES, [(p.root().states, iter(p.available))]
     while stack:
@@ -104,7 +104,7 @@ def completes(p: Problem) -> bool:
 # -------------------------------------------------------------------- exact values, within a budget
 
 
-def values_to_go(p: Problem, meter: Meter) -> list[dict[Any, float]]:
+def values_to_go(p: RecordedProblem, meter: Meter) -> list[dict[Any, float]]:
     """Additive modes: the best discounted score still to be had, by step, from every state that can be reached."""
     layers: list[dict[Any, tuple[Edge, ...]]] = []
     states = {p.state: None}
@@ -130,7 +130,7 @@ class Prover:
     with continuations there is none). Where there are many paths the task's bound, if it has one, is tried first.
     """
 
-    def __init__(self, p: Problem, meter: Meter) -> None:
+    def __init__(self, p: RecordedProblem, meter: Meter) -> None:
         self.p, self.meter = p, meter
         # Beyond so many steps a power would be a number too long to compute.
         few = len(p.available) <= 1 or (p.depth <= FEW_PATHS and len(p.available) ** p.depth <= FEW_PATHS)
@@ -138,7 +138,7 @@ class Prover:
         self.ways: list[Callable[[Meter], Limit]] = [self._values, *bound] if few else [*bound, self._values]
         self.limit: Limit | None = None
 
-    def best(self, first: Edge, floor: float) -> Node | None:
+    def best(self, first: Edge, floor: float) -> PathNode | None:
         """The path with the best score above `floor`; None when no path scores more than that."""
         while True:
             last = len(self.ways) == 1
@@ -152,7 +152,7 @@ class Prover:
                     raise
                 self.ways, self.limit = self.ways[1:], None
 
-    def _search(self, first: Edge, floor: float, limit: Limit, meter: Meter) -> Node | None:
+    def _search(self, first: Edge, floor: float, limit: Limit, meter: Meter) -> PathNode | None:
         p, best = self.p, None
         start = p.extend(p.root(), first)
         stack = [] if start is None else [(limit(start), start)]
@@ -168,7 +168,7 @@ class Prover:
             stack += sorted([(limit(c), c) for c in children if c is not None], key=lambda item: item[0])
         return best
 
-    def among(self, first: Edge, floor: float, fits: Callable[[Node], bool]) -> bool:
+    def among(self, first: Edge, floor: float, fits: Callable[[PathNode], bool]) -> bool:
         """Whether one of the paths that score more than `floor` fits."""
         limit = self.limit
         if limit is None:
@@ -190,7 +190,7 @@ class Prover:
     def look_everywhere(self, root: Iterable[Edge]) -> None:
         """Follow every path, as far as the budget goes, and raise what a task function raises on the way."""
 
-        def limit(n: Node) -> float:
+        def limit(n: PathNode) -> float:
             if self.p.use_bound:
                 self.p.togo(n.states, len(n.path))
             return math.inf

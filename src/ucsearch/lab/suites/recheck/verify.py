@@ -278,7 +278,7 @@ def _drawn(e: Evidence, plan: Plan) -> Iterator[Problem]:
 def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: list[str]) -> Iterator[Problem]:
     from ucsearch.verify import NoTask, verify_record
     from ucsearch.verify.chain import follow
-    from ucsearch.verify.read import Malformed, Source
+    from ucsearch.verify.read import EntrySource, Malformed
     from ucsearch.verify.verdict import Invalid
 
     if e.sample is None:
@@ -286,7 +286,7 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
         return
     lines = e.sample.read_bytes().splitlines()
     try:
-        entries = [link.entry for link in follow(Source(e.sample), None, 0)]
+        entries = [link.entry for link in follow(EntrySource(e.sample), None, 0)]
         if fault := next((entry.fault for entry in entries if entry.fault), ""):
             raise Malformed(fault)
     except Malformed as error:
