@@ -494,7 +494,7 @@ def test_keys(tmp_path: Path) -> None:
 
 
 def test_trees_of_records_and_verifier_agree() -> None:
-    ours, theirs = MerkleTree(), chain.Tree()
+    ours, theirs = MerkleTree(), chain.MerkleTree()
     assert ours.root() == theirs.root() == hashlib.sha256(b"").digest()
     for n in range(70):
         ours.add(bytes([n]) * 32)

@@ -588,7 +588,7 @@ def test_an_allocation_names_every_decision_once(tmp_path: Path) -> None:
     *decisions, (allocation, blobs) = stories.shared()
     twice = {**allocation, "members": [allocation["members"][0], *allocation["members"][:2]]}
     (tmp_path / "file").write_bytes(hostile.text(*hostile.exported(*decisions, (hostile.resealed(twice), blobs))))
-    *_, entry = formats.Source(tmp_path / "file")
+    *_, entry = formats.EntrySource(tmp_path / "file")
     asked: list[str] = []
     entry = entry._replace(find=lambda name, number: asked.append(name))
     assert _verify(Link(entry, False), _VerifyTerms(tasks(), BUDGET, None)).where == "members"

@@ -222,7 +222,7 @@ def test_periods_that_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("period", ["15min", "30min", "hour", "day", "weekday", "week", "month", "other"])
 def test_keys_of_periods(period: str) -> None:
-    plan = verifier._Plan(settings_content(Settings(), period))
+    plan = verifier._PlanMonitor(settings_content(Settings(), period))
     for text in ("2024-02-29T23:59:59.999999+00:00", "2024-03-01T00:14:00+01:00", "1999-12-31T12:00:00+00:00",
                  "2024-03-04T00:00:00+00:00", "2024-03-03T23:59:59+00:00"):  # fmt: skip
         assert plan.key(text) == period_key(text, period)
