@@ -24,10 +24,10 @@ Function = Callable[..., Any]
 
 def checked_math(inline: Callable[[Function], Function]) -> dict[Function, Function]:
     """Each function of `math` that rules may use, with what takes its place; `inline` compiles that."""
-    made = {name: _of_one(getattr(math, name)) for name in ONE} | {"sqrt": _root}
-    made |= {name: _of_two(getattr(math, name)) for name in TWO}
-    made |= {name: _whole(getattr(math, name)) for name in WHOLE}
-    return {getattr(math, name): inline(function) for name, function in made.items()}
+    checked = {name: _of_one(getattr(math, name)) for name in ONE} | {"sqrt": _root}
+    checked |= {name: _of_two(getattr(math, name)) for name in TWO}
+    checked |= {name: _whole(getattr(math, name)) for name in WHOLE}
+    return {getattr(math, name): inline(function) for name, function in checked.items()}
 
 
 def _of_one(f: Function) -> Function:

@@ -61,9 +61,9 @@ class Finding:
 class Refused(Exception):
     """These rules run in plain Python; the message says which line keeps them there, and what to write instead."""
 
-    def __init__(self, found: tuple[Finding, ...]) -> None:
-        super().__init__("; ".join(map(str, found)))
-        self.findings = found
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        super().__init__("; ".join(map(str, findings)))
+        self.findings = findings
 
 
 class _Outside(Exception):
@@ -262,9 +262,9 @@ _OF_TUPLES = frozenset({
 
 def refuse(task: Task, layout: Layout, roles: tuple[str, ...] | None = None, device: bool = False) -> None:
     """Raise `Refused` where a rule is outside the dialect."""
-    found = findings(task, layout, roles, device)
-    if found:
-        raise Refused(found)
+    outside = findings(task, layout, roles, device)
+    if outside:
+        raise Refused(outside)
 
 
 def findings(
@@ -274,13 +274,13 @@ def findings(
 
     `roles`: of these rules, by default of all that kernels ask (no `fallback`, `invariant` or `prepare`); `use:NAME` is
     one of `Task.uses`. `device`: of the GPU's dialect, which has no `exp`, `log`, ... and no // and % of floats."""
-    kept: dict[Any, tuple[Finding, ...]] = task.cache.setdefault("findings", {})
+    findings_of: dict[Any, tuple[Finding, ...]] = task.cache.setdefault("findings", {})
     key = (layout, roles, device)
-    if key not in kept:
-        asked = {role: rule for role, rule in _asked(task, layout).items() if roles is None or role in roles}
-        found = (_judged(role, *rule, task, layout, device) for role, rule in asked.items())
-        kept[key] = tuple(finding for finding in found if finding is not None)
-    return kept[key]
+    if key not in findings_of:
+        rules = {role: rule for role, rule in _asked(task, layout).items() if roles is None or role in roles}
+        judged = (_judged(role, *rule, task, layout, device) for role, rule in rules.items())
+        findings_of[key] = tuple(finding for finding in judged if finding is not None)
+    return findings_of[key]
 
 
 def roles_asked(task: Task, members: bool, use_bound: bool) -> tuple[str, ...]:
@@ -292,16 +292,16 @@ def roles_asked(task: Task, members: bool, use_bound: bool) -> tuple[str, ...]:
 
 def tell(task: Task, layout: Layout, roles: tuple[str, ...] | None = None) -> bool:
     """Whether these rules are outside the dialect; a warning says so, once a task."""
-    found = findings(task, layout, roles)
-    if found and not task.cache.get("findings logged"):
+    outside = findings(task, layout, roles)
+    if outside and not task.cache.get("findings logged"):
         task.cache["findings logged"] = True
-        warn_user(explain(task, found), UncompilableWarning)
-    return bool(found)
+        warn_user(explain(task, outside), UncompilableWarning)
+    return bool(outside)
 
 
-def explain(task: Task, found: tuple[Finding, ...]) -> str:
+def explain(task: Task, outside: tuple[Finding, ...]) -> str:
     """What is outside, in words."""
-    lines = list(dict.fromkeys(map(str, found)))
+    lines = list(dict.fromkeys(map(str, outside)))
     return f"task {task.name!r} runs in plain Python (same results, slower). Cause: {'; '.join(lines)}"
 
 
@@ -311,21 +311,21 @@ def _asked(task: Task, layout: Layout) -> dict[str, tuple[Callable[..., Any], tu
     p = NONE if task.params_layout is None else _of_layout(task.params_layout)
     y = FLOAT if task.outcome is None else row((FLOAT,) * len(task.outcome._fields), task.outcome)
     h, a = whole(COUNT), row((FLOAT,) * task.width) if task.width else FLOAT
-    own: dict[str, tuple[Kind, ...]] = {
+    arguments_of: dict[str, tuple[Kind, ...]] = {
         "feasible": (state, a), "step": (state, a, y), "reward": (state, a, y), "terminal": (state,),
         "allowed_end": (state,), "bound": (state, h, TABLE),
     }  # fmt: skip
-    found = {}
-    for role, arguments in own.items():
+    rules = {}
+    for role, arguments in arguments_of.items():
         function = getattr(task, role)
         if function is not None:
-            found[role] = (function, (*arguments, *((h,) if role in task.timed else ()), p))
+            rules[role] = (function, (*arguments, *((h,) if role in task.timed else ()), p))
     for i, item in enumerate(task.followed):
         theta = (row((FLOAT,) * len(item.grid[0])),) if item.grid else ()
-        found[f"continuation_{i}"] = (item.policy, (state, h, p, *theta))
+        rules[f"continuation_{i}"] = (item.policy, (state, h, p, *theta))
     for name, use in task.uses.items():
-        found[f"use:{name}"] = (use, (state, a, p))
-    return found
+        rules[f"use:{name}"] = (use, (state, a, p))
+    return rules
 
 
 def _of_layout(layout: Layout) -> Row:
@@ -356,13 +356,13 @@ def _judged(
 
 def _check_answer(role: str, answer: Kind, layout: Layout) -> None:
     if role == "step":
-        wanted = [length or 1 for length in layout.lengths]
-        given = answer.items if isinstance(answer, Row) else ()
-        sizes = [len(x.items) if isinstance(x, Row) else 1 for x in given]
-        cells = [cell for x in given for cell in (x.items if isinstance(x, Row) else (x,))]
-        tuples = [isinstance(x, Row) for x in given] == [length > 0 for length in layout.lengths]
-        if sizes != wanted or not tuples or not all(_is_number(cell) for cell in cells):
-            parts = f"{layout.kind.__name__}({', '.join(x.name for x in given)})" if given else answer.name
+        lengths = [length or 1 for length in layout.lengths]
+        fields = answer.items if isinstance(answer, Row) else ()
+        sizes = [len(x.items) if isinstance(x, Row) else 1 for x in fields]
+        cells = [cell for x in fields for cell in (x.items if isinstance(x, Row) else (x,))]
+        tuples = [isinstance(x, Row) for x in fields] == [length > 0 for length in layout.lengths]
+        if sizes != lengths or not tuples or not all(_is_number(cell) for cell in cells):
+            parts = f"{layout.kind.__name__}({', '.join(x.name for x in fields)})" if fields else answer.name
             raise _Outside(None, f"returns {parts}", f"return a {layout.kind.__name__} with floats in every field")
     elif role in ("feasible", "allowed_end"):
         if not _is_number(answer) and answer != BOOL:
@@ -393,8 +393,8 @@ def captured(function: types.FunctionType, name: str) -> Any:
 
 
 def _provided(function: types.FunctionType) -> dict[str, Any]:
-    found: Any = function.__builtins__  # type: ignore[attr-defined,unused-ignore]
-    return found if isinstance(found, dict) else vars(found)
+    provided: Any = function.__builtins__  # type: ignore[attr-defined,unused-ignore]
+    return provided if isinstance(provided, dict) else vars(provided)
 
 
 def _check_class(kind: type) -> None:
@@ -402,21 +402,21 @@ def _check_class(kind: type) -> None:
     instead = "use a plain NamedTuple, and functions in place of methods"
     if type(kind) is not type:
         raise _Outside(None, f"{kind.__name__} is made by {type(kind).__name__}, which a kernel does not ask", instead)
-    asked = _OF_TUPLES.union(kind._fields)  # type: ignore[attr-defined]
+    names = _OF_TUPLES.union(kind._fields)  # type: ignore[attr-defined]
     for base in kind.__mro__[: kind.__mro__.index(tuple)]:
-        for name, held in vars(base).items():
-            if name in asked and not _of_named_tuple(held):
+        for name, attribute in vars(base).items():
+            if name in names and not _of_named_tuple(attribute):
                 what = f"{kind.__name__} has a {name} of its own, which a kernel does not ask"
                 raise _Outside(None, what, instead)
 
 
-def _of_named_tuple(held: Any) -> bool:
+def _of_named_tuple(attribute: Any) -> bool:
     """Whether `collections.namedtuple` put this attribute there."""
-    function = getattr(held, "__func__", held)
+    function = getattr(attribute, "__func__", attribute)
     if isinstance(function, types.FunctionType):
         home = str(function.__globals__.get("__name__", ""))
         return home == "collections" or home.startswith("namedtuple_")
-    return type(held).__name__ == "_tuplegetter"
+    return type(attribute).__name__ == "_tuplegetter"
 
 
 # ----------------------------------------------------------------------------------------------------------- reading
@@ -450,9 +450,9 @@ class _Reader:
             kind = type(function).__name__
             what = f"{getattr(function, '__name__', kind)} is a {kind}"
             raise _Outside(at, what, "write a def at the level of the module") from None
-        found = self.known.get((plain, arguments))
-        if found is not None:
-            return found
+        known_kind = self.known.get((plain, arguments))
+        if known_kind is not None:
+            return known_kind
         if plain in self.calls:
             raise _Outside(at, f"{plain.__name__} calls itself", "write a loop")
         self.calls.append(plain)  # left there by what is outside: it says where
@@ -460,17 +460,17 @@ class _Reader:
             node = definition(plain)
         except Unreadable as error:
             raise _Outside(None, str(error), "write it in a file or a cell, as a def") from None
-        given = node.args
-        if given.vararg or given.kwarg or given.kwonlyargs:
+        parameters = node.args
+        if parameters.vararg or parameters.kwarg or parameters.kwonlyargs:
             raise _Outside(node, "an argument with *", "name every one")
-        names = [a.arg for a in (*given.posonlyargs, *given.args)]
+        names = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
         if len(names) != len(arguments):
             what = f"{plain.__name__} takes {len(names)} arguments, {len(arguments)} are given"
             raise _Outside(node, what, "give every argument; defaults do not compile")
-        made = _Function(self, plain, node, dict(zip(names, arguments, strict=True))).result()
+        result = _Function(self, plain, node, dict(zip(names, arguments, strict=True))).result()
         self.calls.pop()
-        self.known[plain, arguments] = made
-        return made
+        self.known[plain, arguments] = result
+        return result
 
 
 class _Function:
@@ -506,17 +506,17 @@ class _Function:
     def statement(self, node: ast.stmt) -> bool:
         match node:
             case ast.Assign():
-                made = self.value(node.value)
+                kind = self.value(node.value)
                 for target in node.targets:
-                    self.give(target, made, node)
+                    self.give(target, kind, node)
             case ast.AnnAssign():
                 if node.value is not None:
                     self.give(node.target, self.value(node.value), node)
             case ast.AugAssign():
                 if not isinstance(node.target, ast.Name):
                     raise _Outside(node, "a change in place", "build a new tuple")
-                made = self.operation(node, node.op, self.read(node.target), self.value(node.value))
-                self.give(node.target, made, node)
+                kind = self.operation(node, node.op, self.read(node.target), self.value(node.value))
+                self.give(node.target, kind, node)
             case ast.Return():
                 self.leave(node)
                 return False
@@ -539,8 +539,8 @@ class _Function:
     def leave(self, node: ast.Return) -> None:
         if node.value is None:
             raise _Outside(node, "return without a value", "return a value on every path")
-        made = self.value(node.value)
-        joined = made if self.returned is None else _join(self.returned, made)
+        kind = self.value(node.value)
+        joined = kind if self.returned is None else _join(self.returned, kind)
         if isinstance(joined, Mixed):
             raise _Outside(node, f"returns {joined.name}", _spelling(joined))
         self.returned = joined
@@ -614,18 +614,18 @@ class _Function:
             return whole(max(start.most, stop.most))
         return whole(start.base, start.rate + by)  # no item is farther from the start than there are turns
 
-    def give(self, target: ast.expr, made: Kind, node: ast.AST) -> None:
+    def give(self, target: ast.expr, kind: Kind, node: ast.AST) -> None:
         if isinstance(target, ast.Name):
-            if isinstance(made, Thing):
-                raise _Outside(node, f"{target.id} becomes {made.name}", "call it by its own name")
-            self.names[target.id] = made
+            if isinstance(kind, Thing):
+                raise _Outside(node, f"{target.id} becomes {kind.name}", "call it by its own name")
+            self.names[target.id] = kind
         elif isinstance(target, ast.Tuple):
-            if not isinstance(made, Row):
-                raise _Outside(node, f"{made.name} is taken apart", "take a tuple apart, or write x[0], x[1], ...")
-            if len(made.items) != len(target.elts):
-                what = f"{len(target.elts)} names for {made.name}"
+            if not isinstance(kind, Row):
+                raise _Outside(node, f"{kind.name} is taken apart", "take a tuple apart, or write x[0], x[1], ...")
+            if len(kind.items) != len(target.elts):
+                what = f"{len(target.elts)} names for {kind.name}"
                 raise _Outside(node, what, "give as many names as there are items")
-            for part, item in zip(target.elts, made.items, strict=True):
+            for part, item in zip(target.elts, kind.items, strict=True):
                 self.give(part, item, node)
         elif isinstance(target, ast.Attribute | ast.Subscript):
             raise _Outside(node, "a change in place", "build a new tuple")
@@ -663,10 +663,10 @@ class _Function:
 
     def plain(self, node: ast.expr) -> Kind:
         """A value that may stand in a tuple."""
-        made = self.value(node)
-        if isinstance(made, Thing) or made == NONE:
-            raise _Outside(node, f"{made.name} in a tuple", "put numbers in tuples")
-        return made
+        kind = self.value(node)
+        if isinstance(kind, Thing) or kind == NONE:
+            raise _Outside(node, f"{kind.name} in a tuple", "put numbers in tuples")
+        return kind
 
     def constant(self, node: ast.Constant) -> Kind:
         if isinstance(node.value, str | bytes):
@@ -739,13 +739,13 @@ class _Function:
         return Array("an array", whole(most), value.ndim)
 
     def of_math(self, value: Any, name: str, node: ast.AST) -> Kind:
-        own = next((own for own, function in _MATH.items() if function is value), None)
-        if own is None:
+        listed = next((listed for listed, function in _MATH.items() if function is value), None)
+        if listed is None:
             instead = _OTHER_CALLS.get(getattr(value, "__name__", ""), "write it with + - * / and math")
             raise _Outside(node, f"{name}()", instead)
-        if self.reader.device and own not in _ON_BOTH:
-            raise _Outside(node, f"math.{own}, which is for the CPU only", "tabulate it in the outcomes")
-        return Thing(f"math.{own}", value)
+        if self.reader.device and listed not in _ON_BOTH:
+            raise _Outside(node, f"math.{listed}, which is for the CPU only", "tabulate it in the outcomes")
+        return Thing(f"math.{listed}", value)
 
     def stranger(self, value: Any, name: str, node: ast.AST) -> _Outside:
         kind = type(value).__name__
@@ -781,19 +781,19 @@ class _Function:
                 raise _Outside(node, "/ of whole numbers beyond 2**53", _FOR_FLOAT)
             return FLOAT
         if sign in ("+", "-"):
-            made = whole(a.base + b.base, a.rate + b.rate)
+            result = whole(a.base + b.base, a.rate + b.rate)
         elif sign == "*":
-            made = whole(a.most * b.most)
+            result = whole(a.most * b.most)
         elif sign == "//":
             by = node.right if isinstance(node, ast.BinOp) else node.value
             least = by.value if isinstance(by, ast.Constant) and isinstance(by.value, int) and by.value else 1
-            made = whole(-(-a.base // least), -(-a.rate // least))
+            result = whole(-(-a.base // least), -(-a.rate // least))
         else:
-            made = b
-        if made.most > _LARGEST:
+            result = b
+        if result.most > _LARGEST:
             what = f"{sign} of whole numbers that may go beyond 64 bits"
             raise _Outside(node, what, "use floats, and floor the result: math.floor(n * x)")
-        return made
+        return result
 
     def unary(self, node: ast.UnaryOp) -> Kind:
         if isinstance(node.op, ast.Not):
@@ -801,10 +801,10 @@ class _Function:
             return BOOL
         if isinstance(node.op, ast.Invert):
             raise _Outside(node, "~", "write `not`")
-        made = self.value(node.operand)
-        if not _is_number(made):
-            raise _Outside(node, f"a sign before {made.name}", _NOT_A_TRUTH if made == BOOL else "use numbers")
-        return made
+        kind = self.value(node.operand)
+        if not _is_number(kind):
+            raise _Outside(node, f"a sign before {kind.name}", _NOT_A_TRUTH if kind == BOOL else "use numbers")
+        return kind
 
     def comparison(self, node: ast.Compare) -> Kind:
         sides = [self.value(part) for part in (node.left, *node.comparators)]
@@ -817,34 +817,34 @@ class _Function:
                 raise self.unknown(node)
             if a == b == BOOL and isinstance(op, ast.Eq | ast.NotEq):
                 continue
-            for one in (a, b):
-                if not _is_number(one):
-                    instead = _NOT_A_TRUTH if one == BOOL else "compare numbers, one by one"
-                    raise _Outside(node, f"a comparison of {one.name}", instead)
-            for one, other in ((a, b), (b, a)):
-                if isinstance(one, Whole) and other == FLOAT and one.most > WHOLE:
+            for kind in (a, b):
+                if not _is_number(kind):
+                    instead = _NOT_A_TRUTH if kind == BOOL else "compare numbers, one by one"
+                    raise _Outside(node, f"a comparison of {kind.name}", instead)
+            for kind, other in ((a, b), (b, a)):
+                if isinstance(kind, Whole) and other == FLOAT and kind.most > WHOLE:
                     what = "a whole number that may be beyond 2**53 is compared with a float"
                     raise _Outside(node, what, "write float(n)")
         return BOOL
 
     def either(self, node: ast.AST, ways: list[Kind]) -> Kind:
-        made = ways[0]
+        joined = ways[0]
         for way in ways[1:]:
-            made = _join(made, way)
-            if isinstance(made, Mixed):
-                raise _Outside(node, made.name, _spelling(made))
-        if isinstance(made, Thing):
+            joined = _join(joined, way)
+            if isinstance(joined, Mixed):
+                raise _Outside(node, joined.name, _spelling(joined))
+        if isinstance(joined, Thing):
             raise _Outside(node, "a choice between functions", "write if and else")
-        return made
+        return joined
 
     def test(self, node: ast.expr) -> None:
         self.truth(node)
 
     def truth(self, node: ast.expr) -> Kind:
-        made = self.value(node)
-        if made != BOOL and not _is_number(made):
-            raise _Outside(node, f"{made.name} as a condition", "compare numbers")
-        return made
+        kind = self.value(node)
+        if kind != BOOL and not _is_number(kind):
+            raise _Outside(node, f"{kind.name} as a condition", "compare numbers")
+        return kind
 
     def attribute(self, node: ast.Attribute) -> Kind:
         of = self.value(node.value)
@@ -920,12 +920,12 @@ class _Function:
 
     def same(self, node: ast.AST, of: Row) -> Kind:
         """The kind that all items of a tuple have."""
-        made = of.items[0]
+        joined = of.items[0]
         for item in of.items[1:]:
-            made = _join(made, item)
-        if isinstance(made, Mixed):
-            raise _Outside(node, f"a variable index of a tuple that holds {made.name}", "use constant indices")
-        return made
+            joined = _join(joined, item)
+        if isinstance(joined, Mixed):
+            raise _Outside(node, f"a variable index of a tuple that holds {joined.name}", "use constant indices")
+        return joined
 
     def fixed(self, node: ast.expr) -> int | None:
         """A constant index: a number, or the name of one at the level of the module."""
@@ -933,21 +933,21 @@ class _Function:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             node, sign = node.operand, -1
         if isinstance(node, ast.Constant):
-            found = node.value
+            value = node.value
         elif isinstance(node, ast.Name) and sign == 1 and node.id not in self.local:
             try:
-                found = captured(self.function, node.id)
+                value = captured(self.function, node.id)
             except KeyError:
                 return None
         else:
             return None
-        return sign * found if type(found) is int else None
+        return sign * value if type(value) is int else None
 
     def index(self, node: ast.expr) -> Whole:
-        made = self.value(node)
-        if not isinstance(made, Whole):
-            raise _Outside(node, f"{made.name} as an index or a count", _NOT_A_FLOAT)
-        return made
+        kind = self.value(node)
+        if not isinstance(kind, Whole):
+            raise _Outside(node, f"{kind.name} as an index or a count", _NOT_A_FLOAT)
+        return kind
 
     # ---- calls
 
@@ -977,45 +977,45 @@ class _Function:
             raise _Outside(node, f"{target.name} with a keyword", "give the arguments by their place")
         if value is range:
             raise _Outside(node, "range(...) outside a for", "write for i in range(n)")
-        given = [self.value(part) for part in node.args]
+        kinds = [self.value(part) for part in node.args]
         if target.name.startswith("math."):
-            return self.of_function(node, target.name, given)
-        return self.of_builtin(node, target.name, given)
+            return self.of_function(node, target.name, kinds)
+        return self.of_builtin(node, target.name, kinds)
 
     def placed(self, node: ast.Call, names: tuple[str, ...]) -> list[ast.expr]:
         """The arguments in the order of the names that they are for."""
-        given: dict[str, ast.expr] = dict(zip(names, node.args, strict=False))
-        given |= {word.arg: word.value for word in node.keywords if word.arg is not None}
-        if set(given) != set(names) or len(node.args) + len(node.keywords) != len(names):
+        arguments: dict[str, ast.expr] = dict(zip(names, node.args, strict=False))
+        arguments |= {word.arg: word.value for word in node.keywords if word.arg is not None}
+        if set(arguments) != set(names) or len(node.args) + len(node.keywords) != len(names):
             what = f"a call with {len(node.args) + len(node.keywords)} of {len(names)} arguments"
             raise _Outside(node, what, "give every argument once; defaults do not compile")
-        return [given[name] for name in names]
+        return [arguments[name] for name in names]
 
-    def of_function(self, node: ast.Call, name: str, given: list[Kind]) -> Kind:
-        own = name.removeprefix("math.")
-        if len(given) != (2 if own in _OF_TWO else 1):
-            raise _Outside(node, f"{name} of {len(given)} arguments", "give as many as it takes")
-        for kind in given:
+    def of_function(self, node: ast.Call, name: str, kinds: list[Kind]) -> Kind:
+        function = name.removeprefix("math.")
+        if len(kinds) != (2 if function in _OF_TWO else 1):
+            raise _Outside(node, f"{name} of {len(kinds)} arguments", "give as many as it takes")
+        for kind in kinds:
             if kind != FLOAT:
                 raise _Outside(node, f"{name} of {kind.name}", _FOR_FLOAT)
-        return whole(_FLOORED) if own in ("floor", "ceil") else FLOAT
+        return whole(_FLOORED) if function in ("floor", "ceil") else FLOAT
 
-    def of_builtin(self, node: ast.Call, name: str, given: list[Kind]) -> Kind:
-        one = given[0] if len(given) == 1 else None
+    def of_builtin(self, node: ast.Call, name: str, kinds: list[Kind]) -> Kind:
+        one = kinds[0] if len(kinds) == 1 else None
         if name in ("min", "max"):
             if one is not None:
-                given = list(one.items) if isinstance(one, Row) and one.made_by is None else []
-            if not given or not all(_is_number(kind) for kind in given):
-                instead = _NOT_A_TRUTH if BOOL in given else "write it for numbers, or for a tuple of them"
-                raise _Outside(node, f"{name} of {', '.join(kind.name for kind in given) or 'something'}", instead)
-            made = given[0]
-            for kind in given[1:]:
-                made = _join(made, kind)
-                if isinstance(made, Mixed):
+                kinds = list(one.items) if isinstance(one, Row) and one.made_by is None else []
+            if not kinds or not all(_is_number(kind) for kind in kinds):
+                instead = _NOT_A_TRUTH if BOOL in kinds else "write it for numbers, or for a tuple of them"
+                raise _Outside(node, f"{name} of {', '.join(kind.name for kind in kinds) or 'something'}", instead)
+            joined = kinds[0]
+            for kind in kinds[1:]:
+                joined = _join(joined, kind)
+                if isinstance(joined, Mixed):
                     raise _Outside(node, f"{name} of a whole number and a float", _FOR_FLOAT)
-            return made
+            return joined
         if one is None:
-            raise _Outside(node, f"{name} of {len(given)} arguments", "give one")
+            raise _Outside(node, f"{name} of {len(kinds)} arguments", "give one")
         if name == "len":
             if isinstance(one, Array) or one == TABLE:
                 return whole(_AXIS)
@@ -1037,18 +1037,18 @@ class _Function:
 
 def _spelling(mixed: Mixed) -> str:
     names = {FLOAT.name, whole(0).name}
-    both = {part for part in names if part in mixed.name}
-    if both == names:
+    mixed_kinds = {part for part in names if part in mixed.name}
+    if mixed_kinds == names:
         return _FOR_FLOAT
     return _NOT_A_TRUTH if BOOL.name in mixed.name else "use one kind on every path"
 
 
 def _merged(ways: list[_Names]) -> _Names:
     """What holds after several ways: names that have a value on all of them."""
-    made = dict(ways[0])
+    merged = dict(ways[0])
     for way in ways[1:]:
-        made = {name: _join(kind, way[name]) for name, kind in made.items() if name in way}
-    return made
+        merged = {name: _join(kind, way[name]) for name, kind in merged.items() if name in way}
+    return merged
 
 
 def _is_store(node: ast.Name) -> bool:

@@ -85,23 +85,23 @@ def identity_of(roles: Mapping[str, Any]) -> Identity:
     key = tuple(map(id, roles.values()))
     if key in _shared and not _shared[key][0].changed():
         return _shared[key][0]
-    found = Identity()
-    reader = _Reader(found)
+    identity = Identity()
+    reader = _Reader(identity)
     try:
         lines = [f"{role} = {reader.value(value, role)}" for role, value in roles.items()]
-        found.text = "\n".join([*lines, *(f"#{n} {line}" for n, line in enumerate(reader.lines))])
+        identity.text = "\n".join([*lines, *(f"#{n} {line}" for n, line in enumerate(reader.lines))])
     except Unreadable as error:
-        found.refused = str(error)
+        identity.refused = str(error)
     except RecursionError:
-        found.refused = "objects inside one another without end"
+        identity.refused = "objects inside one another without end"
     except Exception as error:  # whatever an object of the user's does when it is looked at
-        found.refused = f"an object cannot be looked at ({type(error).__name__})"
-    found.names = list({(id(one[0]), one[1]): one for one in found.names}.values())
+        identity.refused = f"an object cannot be looked at ({type(error).__name__})"
+    identity.names = list({(id(one[0]), one[1]): one for one in identity.names}.values())
     if all(map(_stays, roles.values())):  # else the functions are let go with their task
         if len(_shared) >= _MOST_KEPT:
             _shared.clear()
-        _shared[key] = found, tuple(roles.values())
-    return found
+        _shared[key] = identity, tuple(roles.values())
+    return identity
 
 
 def text_of(value: Any) -> str:
@@ -123,19 +123,19 @@ def _content(value: Any) -> Any:
 
 
 def _holds(value: Any, held: Any) -> bool:
-    now = _content(value)
-    if isinstance(now, tuple):  # of an array
-        return bool(now == held)
+    content = _content(value)
+    if isinstance(content, tuple):  # of an array
+        return bool(content == held)
     if isinstance(value, dict):
-        now, held = ([x for pair in pairs for x in pair] for pairs in (now, held))
-    return len(now) == len(held) and all(a is b for a, b in zip(now, held, strict=True))
+        content, held = ([x for pair in pairs for x in pair] for pairs in (content, held))
+    return len(content) == len(held) and all(a is b for a, b in zip(content, held, strict=True))
 
 
 class _Reader:
     """Reads values; functions and classes become numbered lines, each once."""
 
-    def __init__(self, found: Identity) -> None:
-        self.found = found
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
         self.lines: list[str] = []
         self.numbers: dict[int, int] = {}
 
@@ -182,7 +182,7 @@ class _Reader:
 
     def _container(self, value: Any, name: str, path: str) -> str:
         if name not in ("tuple", "frozenset"):
-            self.found.contents.append((value, _content(value), path))
+            self.identity.contents.append((value, _content(value), path))
         if name == "dict":
             items = [f"{self.value(k, path)}:{self.value(x, f'{path}[{k!r}]')}" for k, x in value.items()]
         else:
@@ -193,7 +193,7 @@ class _Reader:
         if value.dtype.hasobject:
             return f"objects{self.value((tuple(value.shape), value.tolist()), path)}"
         if hasattr(value, "flags") and type(value).__name__ == "ndarray":
-            self.found.contents.append((value, _content(value), path))
+            self.identity.contents.append((value, _content(value), path))
         kind = value.dtype.str if value.dtype.names is None else value.dtype.descr
         digest = hashlib.sha256(value.tobytes()).hexdigest()
         return f"array({kind},{tuple(value.shape)},{digest})"
@@ -209,8 +209,8 @@ class _Reader:
     def _function(self, function: types.FunctionType, path: str) -> Iterator[str]:
         if not path.endswith(function.__name__):
             path = f"{path} -> {function.__name__}"
-        code, found = function.__code__, self.found
-        found.functions.append((function, code, function.__defaults__, function.__kwdefaults__, path))
+        code, identity = function.__code__, self.identity
+        identity.functions.append((function, code, function.__defaults__, function.__kwdefaults__, path))
         try:
             node = definition(function)
             yield _parameters(node.args)
@@ -231,10 +231,10 @@ class _Reader:
                     held = cells[name].cell_contents
                 except ValueError:
                     raise Unreadable(f"{path}: captures {name} before it has a value") from None
-                found.cells.append((cells[name], held, f"{path} -> {name}"))
+                identity.cells.append((cells[name], held, f"{path} -> {name}"))
             elif name in read:
                 held = function.__globals__.get(name, _GONE)
-                found.names.append((function.__globals__, name, held, f"{path} -> {name}"))
+                identity.names.append((function.__globals__, name, held, f"{path} -> {name}"))
             else:
                 continue
             if held is not _GONE:
@@ -243,7 +243,7 @@ class _Reader:
                 raise Unreadable(f"{path}: {name} is not defined where the task is made")
         for name, held in sorted(vars(function).items()):
             if name != "__wrapped__":
-                found.names.append((vars(function), name, held, f"{path}.{name}"))
+                identity.names.append((vars(function), name, held, f"{path}.{name}"))
                 yield f".{name}={self.value(held, f'{path}.{name}')}"
 
     def _captured(self, held: Any, name: str, chains: set[tuple[str, ...]], path: str) -> Iterator[str]:
@@ -259,7 +259,7 @@ class _Reader:
                     break
                 at, space = f"{at}.{part}", vars(value)
                 value = getattr(value, part, _GONE)
-                self.found.names.append((space, part, space.get(part, _GONE), f"{path} -> {at}"))
+                self.identity.names.append((space, part, space.get(part, _GONE), f"{path} -> {at}"))
             if isinstance(value, types.ModuleType) or value is _GONE:
                 raise Unreadable(f"{path} -> {at}: a module as a value; read its names")
             yield f"{at}={self.value(value, f'{path} -> {at}')}"
@@ -279,12 +279,12 @@ class _Reader:
             made = getattr(made, "__func__", made)
             own = made.__defaults__ if made.__code__.co_filename == "<string>" else made
             yield f"fields={self.value(tuple(fields), path)} defaults={self.value(own, path)}"
-            self.found.names.append((space, "__new__", space["__new__"], f"{path}.__new__"))
-            self.found.functions.append((made, made.__code__, made.__defaults__, made.__kwdefaults__, path))
+            self.identity.names.append((space, "__new__", space["__new__"], f"{path}.__new__"))
+            self.identity.functions.append((made, made.__code__, made.__defaults__, made.__kwdefaults__, path))
         if "__dataclass_fields__" in space:
-            asked = [(f.name, f.default, f.default_factory) for f in dataclasses.fields(kind)]
-            told = tuple(tuple(None if x is dataclasses.MISSING else x for x in one) for one in asked)
-            yield f"fields={self.value(told, path)}"
+            declared = [(f.name, f.default, f.default_factory) for f in dataclasses.fields(kind)]
+            content = tuple(tuple(None if x is dataclasses.MISSING else x for x in field) for field in declared)
+            yield f"fields={self.value(content, path)}"
         members = [(one.name, one.value) for one in kind] if issubclass(kind, enum.Enum) else []
         if members:
             yield f"members={self.value(tuple(members), path)}"
@@ -292,7 +292,7 @@ class _Reader:
         for name, held in sorted(space.items()):
             if name in known or not _counts(kind, name, held):
                 continue
-            self.found.names.append((space, name, held, f"{path}.{name}"))
+            self.identity.names.append((space, name, held, f"{path}.{name}"))
             yield f"{name}={self._member(held, f'{path}.{name}')}"
 
     def _member(self, held: Any, path: str) -> str:
@@ -313,7 +313,7 @@ class _Reader:
         space = getattr(value, "__dict__", {})
         kept = {x for x in space if isinstance(getattr(kind, x, None), functools.cached_property)}
         held = {x: space[x] for x in space if x not in kept}
-        self.found.names.extend((space, x, held[x], f"{path}.{x}") for x in held)
+        self.identity.names.extend((space, x, held[x], f"{path}.{x}") for x in held)
         for base in kind.__mro__:
             slots = vars(base).get("__slots__", ())
             held.update(

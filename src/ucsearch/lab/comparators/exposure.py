@@ -30,10 +30,10 @@ class ExposureMatch:
 
 def mean_exposure(plan: PanelPlan) -> float:
     """Mean absolute first action over the windows that have one."""
-    taken = np.abs(plan.action[~np.isnan(plan.action)])
-    if taken.size == 0:
+    sizes = np.abs(plan.action[~np.isnan(plan.action)])
+    if sizes.size == 0:
         raise InputError("plan", "no window with an action", "at least one")
-    return float(taken.mean())
+    return float(sizes.mean())
 
 
 def match_exposure(
@@ -61,28 +61,28 @@ def match_exposure(
     tried: list[tuple[float, float]] = []
 
     def evaluate(risk: float) -> float:
-        seen = float(exposure_at(risk))
-        if not 0.0 <= seen < math.inf:
-            raise InputError("exposure_at", f"{seen} at risk {risk:g}", "a finite number of at least 0")
-        tried.append((risk, seen))
-        return seen
+        exposure = float(exposure_at(risk))
+        if not 0.0 <= exposure < math.inf:
+            raise InputError("exposure_at", f"{exposure} at risk {risk:g}", "a finite number of at least 0")
+        tried.append((risk, exposure))
+        return exposure
 
     bracket: tuple[tuple[float, float], tuple[float, float]] | None = None
     for risk in (0.0, *(highest / 2.0 ** (grid - 2 - i) for i in range(grid - 1))):
-        seen = evaluate(risk)
-        if abs(seen - target) <= tolerance:
+        exposure = evaluate(risk)
+        if abs(exposure - target) <= tolerance:
             bisections = 0
             break
-        if len(tried) > 1 and (tried[-2][1] - target) * (seen - target) < 0.0:
+        if len(tried) > 1 and (tried[-2][1] - target) * (exposure - target) < 0.0:
             bracket = (tried[-2], tried[-1])
             break
     for _ in range(bisections):
         if bracket is None:
             break
         low, high = bracket
-        seen = evaluate(0.5 * (low[0] + high[0]))
-        if abs(seen - target) <= tolerance:
+        exposure = evaluate(0.5 * (low[0] + high[0]))
+        if abs(exposure - target) <= tolerance:
             break
-        bracket = (low, tried[-1]) if (low[1] - target) * (seen - target) < 0.0 else (tried[-1], high)
-    risk, seen = min(tried, key=lambda pair: (abs(pair[1] - target), pair[0]))
-    return ExposureMatch(risk, seen, float(target), tuple(tried))
+        bracket = (low, tried[-1]) if (low[1] - target) * (exposure - target) < 0.0 else (tried[-1], high)
+    risk, exposure = min(tried, key=lambda pair: (abs(pair[1] - target), pair[0]))
+    return ExposureMatch(risk, exposure, float(target), tuple(tried))

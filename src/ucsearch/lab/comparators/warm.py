@@ -80,8 +80,8 @@ def _nearest(values: NDArray[np.float64], actions: NDArray[np.float64]) -> NDArr
     if actions.ndim != 2 or actions.shape[0] != values.shape[0]:
         raise InputError("actions", f"shape {actions.shape}", f"shape ({values.shape[0]}, m), one row per window")
     away = np.abs(values[:, :, None] - actions[:, None, :])
-    found = np.argmin(np.where(np.isnan(away), np.inf, away), axis=2)
-    return np.where(np.isnan(values), -1, found).astype(np.int32)
+    nearest = np.argmin(np.where(np.isnan(away), np.inf, away), axis=2)
+    return np.where(np.isnan(values), -1, nearest).astype(np.int32)
 
 
 def _shifted(path: NDArray[np.int32]) -> tuple[int, ...]:

@@ -54,11 +54,11 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         return score_inline(h, walk.st, h, only, False, win, panel, 0.0, cand)
 
     @jit.lean_call
-    def rank(count, variant, pick, own, cand, key, slot, queue, level):
+    def rank(count, variant, pick, visit, cand, key, slot, queue, level):
         """queue[level, :count] becomes the scored actions, first in rank last."""
         for x in range(count):
             if variant == RANDOM:
-                key[x] = uniform(absorb(own, np.uint64(cand.act[x] + 1)))
+                key[x] = uniform(absorb(visit, np.uint64(cand.act[x] + 1)))
             else:
                 key[x] = cand.q[x] - pick * cand.u[x]
             at = x
@@ -106,23 +106,23 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         while True:
             if fresh:
                 fresh = False
-                found, fault, fault_action = score(level, walk, -1, win, panel, cand)
-                scored += found
+                count, fault, fault_action = score(level, walk, -1, win, panel, cand)
+                scored += count
                 if fault != 0:
                     fault_step = level
                     break
                 if level == 0:
-                    mark_root(found, cand, win, res)
-                pending[level] = found
+                    mark_root(count, cand, win, res)
+                pending[level] = count
                 if level == 0 and variant == DELAYED:
                     # Delay-aware: every first action of its own effect gets a walk, in ascending order.
                     pending[0] = 0
-                    for x in range(found - 1, -1, -1):
+                    for x in range(count - 1, -1, -1):
                         if flags[w, cand.act[x]] & DUPLICATE == 0:
                             queue[0, pending[0]] = cand.act[x]
                             pending[0] += 1
                 else:
-                    rank(found, variant, pick, absorb(stream, np.uint64(visits + 1)), cand, key, slot, queue, level)
+                    rank(count, variant, pick, absorb(stream, np.uint64(visits + 1)), cand, key, slot, queue, level)
                     visits += 1
             # What to do next: step down, step back, or finish a walk.
             x = -1
@@ -134,7 +134,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
                     x = queue[level, pending[level]]
             if x >= 0:
                 h = level
-                found, fault, fault_action = score(h, walk, x, win, panel, cand)
+                count, fault, fault_action = score(h, walk, x, win, panel, cand)
                 if h > 0 or variant != DELAYED:
                     steps += 1
                 if h == 0:
@@ -212,8 +212,8 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         """Windows lo..hi. The last number of iset is how many belong to this algorithm; see ../policies.py."""
         panel = Panel(states, actions, mean, members, weights, q, u, disc)
         res = Results(out_i, out_f, flags, table, path_out, paths)
-        own = iset.shape[0] - iset[iset.shape[0] - 1]
-        variant, delay, seed = iset[own], iset[own + 1], np.uint64(iset[own + 2])
+        at = iset.shape[0] - iset[iset.shape[0] - 1]
+        variant, delay, seed = iset[at], iset[at + 1], np.uint64(iset[at + 2])
         pick = fset[fset.shape[0] - 1]
         d, m, rows = iset[DEPTH], actions.shape[1], rows_of(panel)
         cand = candidates_of(heap_of(), iset, panel)

@@ -56,7 +56,7 @@ class Plans(NamedTuple):
     U: Floats
     weight: Floats
     order: Ints  # the best different plans, best first
-    held: Ints  # (memory, d) plans that stay
+    memory: Ints  # (memory, d) plans that stay
     held_gain: Floats
     held_U: Floats
 
@@ -129,11 +129,11 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
 
     @jit.lean_call
     def ranked(size, most, plans, d):
-        """order[:kept] becomes the best `most` different plans, best first."""
+        """order[:count] becomes the best `most` different plans, best first."""
         order = plans.order
-        kept = 0
+        count = 0
         for x in range(size):
-            at = kept
+            at = count
             sign = -1
             while at > 0:
                 sign = compared(x, order[at - 1], plans, d)
@@ -142,18 +142,18 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
                 at -= 1
             if at >= most or (at > 0 and sign == 0):
                 continue
-            if kept < most:
-                kept += 1
-            for y in range(kept - 1, at, -1):
+            if count < most:
+                count += 1
+            for y in range(count - 1, at, -1):
                 order[y] = order[y - 1]
             order[at] = x
-        return kept
+        return count
 
     @jit.lean_call
-    def update(size, kept, o, plans, draw, d):
+    def update(size, ranks, o, plans, draw, d):
         """Move the distributions towards the elites (CEM) or the softmax-weighted plans (MPPI)."""
         gain, weight, row = plans.gain, plans.weight, draw.row
-        count = min(o.elites, kept) if o.variant == CEM else size
+        count = min(o.elites, ranks) if o.variant == CEM else size
         scale = 0.0
         best = -np.inf
         if o.variant != CEM:
@@ -185,18 +185,18 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
     @jit.lean_call
     def remember(ranks, o, plans, d):
         """The best plans come first in the next population: how many."""
-        kept = min(o.memory, ranks)
-        for x in range(kept):
-            plans.held_gain[x] = plans.gain[plans.order[x]]
-            plans.held_U[x] = plans.U[plans.order[x]]
+        remembered = min(o.memory, ranks)
+        for x in range(remembered):
+            plans.memory_gain[x] = plans.gain[plans.order[x]]
+            plans.memory_U[x] = plans.U[plans.order[x]]
             for y in range(d):
-                plans.held[x, y] = plans.plan[plans.order[x], y]
-        for x in range(kept):
-            plans.gain[x] = plans.held_gain[x]
-            plans.U[x] = plans.held_U[x]
+                plans.memory[x, y] = plans.plan[plans.order[x], y]
+        for x in range(remembered):
+            plans.gain[x] = plans.memory_gain[x]
+            plans.U[x] = plans.memory_U[x]
             for y in range(d):
-                plans.plan[x, y] = plans.held[x, y]
-        return kept
+                plans.plan[x, y] = plans.memory[x, y]
+        return remembered
 
     @jit.lean_call
     def warm_of(iset, o, d, content):
@@ -254,12 +254,12 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         stream = absorb(mix(o.seed), content)
         warm = warm_of(iset, o, d, content)
         start(iset, warm, o, draw, d)
-        kept = 0  # plans remembered
+        remembered = 0
         for t in range(o.iterations if fault == 0 and at_hand > 0 else 0):
             count = o.samples // o.iterations + (1 if t < o.samples % o.iterations else 0)
             led = 1 if t == 0 and warm >= 0 else 0
             begun = absorb(stream, np.uint64(t + 1))
-            size = kept
+            size = remembered
             for n in range(count):
                 leading = n < led
                 own = begun
@@ -371,7 +371,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             if size > 0 and t + 1 < o.iterations:
                 ranks = ranked(size, max(o.elites, o.memory), plans, d)
                 update(size, ranks, o, plans, draw, d)
-                kept = remember(ranks, o, plans, d)
+                remembered = remember(ranks, o, plans, d)
         status = FOUND
         if fault == 0 and best_first < 0:
             status, fault_step, fault_action = lost(st, win, panel, look, cursor)
@@ -409,10 +409,11 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
             np.empty((1, rows if MEMBERS else 1)), firsts.work, firsts.edge, firsts.suffix, firsts.total,
         )  # fmt: skip
         most = 1 if o.iterations == 1 else o.memory + (o.samples + o.iterations - 1) // o.iterations
-        held = max(o.memory, 1)
+        memory = max(o.memory, 1)
         plans = Plans(
             np.empty((most, d), np.int64), np.empty(most), np.empty(most), np.empty(most),
-            np.empty(max(o.elites, held), np.int64), np.empty((held, d), np.int64), np.empty(held), np.empty(held),
+            np.empty(max(o.elites, memory), np.int64), np.empty((memory, d), np.int64), np.empty(memory),
+            np.empty(memory),
         )  # fmt: skip
         draw = Draw(
             np.empty((d, m)), np.empty(m), np.empty(m, np.int64), np.empty((1, rows, N)),

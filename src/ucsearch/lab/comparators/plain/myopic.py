@@ -40,8 +40,8 @@ class _Walk:
     def ranked(self, candidates: list[Candidate]) -> list[Candidate]:
         """First in rank last."""
         if self.options.variant == RANDOM:
-            own = absorb(self.stream, self.visits + 1)
-            keys = {c.action: uniform(absorb(own, c.action + 1)) for c in candidates}
+            visit = absorb(self.stream, self.visits + 1)
+            keys = {c.action: uniform(absorb(visit, c.action + 1)) for c in candidates}
             ranked = sorted(candidates, key=lambda c: (keys[c.action], -c.action))
         else:
             risk = self.options.risk
