@@ -140,7 +140,7 @@ def built(*arguments):
 kernels._built = built
 task = TEMPLATES["clock"].task
 layout = task.layout(task.state(0.0))
-kind = kernels.Kind("ucsearch.engine.kernels.beam", 0, False)
+kind = kernels.KernelKind("ucsearch.engine.kernels.beam", 0, False)
 
 def load():
     return kernels.load(task, layout, kind, lambda kernel: kernel(0.0), "a kernel").call
@@ -449,7 +449,7 @@ def test_the_garbage_collector_rests_while_a_kernel_is_made_and_is_then_as_it_wa
 
     monkeypatch.setattr(kernels, "_built", built)
     task = TEMPLATES["clock"].task
-    kind = kernels.Kind("ucsearch.engine.kernels.beam", 0, False)
+    kind = kernels.KernelKind("ucsearch.engine.kernels.beam", 0, False)
 
     kept, frozen = gc.isenabled(), gc.get_freeze_count()
     (gc.enable if collects else gc.disable)()

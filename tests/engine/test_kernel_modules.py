@@ -30,7 +30,7 @@ def test_as_python_they_give_the_bytes_of_the_plain_engine(name: str, algorithm:
         policy = random_policy(rng, algorithm, mode, order, panel["traces"].horizon)
         asked = uc.search_panel(**panel, policy=policy, engine="python", keep_paths=True)
         task, settings = panel["task"], asked.settings
-        kind = kernels.Kind(MODULES[algorithm], settings.mode, settings.use_bound)
+        kind = kernels.KernelKind(MODULES[algorithm], settings.mode, settings.use_bound)
         entry = engine._form(task, kernels.plain(task, asked.layout, kind))
         outputs = Outputs.empty(10, asked.inputs.actions.shape[1], settings.depth, True)
         with np.errstate(all="ignore"):  # hashes wrap
@@ -82,7 +82,7 @@ def task(**changes: Any) -> uc.Task:
 
 
 def name(of: uc.Task, state: Any = State(0.0), mode: str = "mean", module: str = "beam") -> str:  # noqa: B008
-    return kernels.name_of(of, Layout.of(state, "state"), kernels.Kind(MODULES[module], MODES[mode], False))
+    return kernels.name_of(of, Layout.of(state, "state"), kernels.KernelKind(MODULES[module], MODES[mode], False))
 
 
 def times(k: float) -> Any:
@@ -131,7 +131,7 @@ from ucsearch.tasks import LeadTimeInventory
 
 inventory = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 1.0), capacity=9.0)
 task = inventory.task()
-kind = kernels.Kind("ucsearch.engine.kernels.beam", MODES["mean"], True)
+kind = kernels.KernelKind("ucsearch.engine.kernels.beam", MODES["mean"], True)
 print(kernels.name_of(task, task.layout(inventory.state(1.0, (1.0,), 0.0)), kind))
 """
 

@@ -119,7 +119,7 @@ def test_an_index_beyond_the_room_gives_the_window_to_the_plain_engine() -> None
 def test_checked_and_unchecked_are_two_kernels() -> None:
     assert LIBRARY is not None
     state = TASK.layout(INVENTORY.state(2.0, (1.0,)))
-    kind = kernels.Kind("ucsearch.engine.kernels.beam", 0, True)
+    kind = kernels.KernelKind("ucsearch.engine.kernels.beam", 0, True)
     names = {kernels.name_of(with_fill(LIBRARY.fill, unchecked=flag), state, kind) for flag in (True, False)}
     assert len(names) == 2
 

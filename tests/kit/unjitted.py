@@ -33,7 +33,7 @@ def plain_kernels() -> Iterator[None]:
 
 
 def _plain(
-    task: Task, layout: Layout, kind: kernels.Kind, warm: Callable[[Callable[..., Any]], None], what: str
+    task: Task, layout: Layout, kind: kernels.KernelKind, warm: Callable[[Callable[..., Any]], None], what: str
 ) -> kernels.Kernel:
     entry = kernels.plain(task, layout, kind)
 

@@ -286,7 +286,7 @@ def _first_step_doubt(plan: Plan, eps: float) -> str:
 # For callers that prepared it, such as a service: nothing is compiled on the way. Only rules of this package are taken:
 # a rule that divides by zero raises in plain Python and goes on when compiled, and which of the two a stranger's does
 # for a member far from the mean, nobody has looked at.
-_KIND = kernels.Kind("ucsearch.engine.kernels.keeping", MODES["mean"], False)
+_KIND = kernels.KernelKind("ucsearch.engine.kernels.keeping", MODES["mean"], False)
 
 
 def prepare(task: Task, layout: Layout) -> bool:

@@ -43,7 +43,7 @@ _PREPARED = 64  # combinations of policy and shapes remembered for a task
 _NOWHERE = np.zeros(0, np.int64)  # no window
 
 
-class Problem(NamedTuple):
+class SearchProblem(NamedTuple):
     """What is searched, checked and laid out as arrays."""
 
     task: Task
@@ -58,12 +58,12 @@ class Problem(NamedTuple):
         """Edge evaluations asked for, roughly."""
         return edges_asked(self.policy, self.task, self.settings, self.inputs)
 
-    def of(self, inputs: Inputs) -> Problem:
+    def of(self, inputs: Inputs) -> SearchProblem:
         """The same about these windows."""
         return self._replace(inputs=inputs)
 
 
-class Work(NamedTuple):
+class SearchOptions(NamedTuple):
     """How the search is done; nothing here changes a plan that is found."""
 
     engine: Engine
@@ -105,7 +105,7 @@ def search(
         hint = "A GPU is for panels: search_panel takes 'cuda'."
         raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'", hint=hint)
     problem = _prepared(task, [state], trace, policy, params, actions)
-    outputs, used, faults = _searched(problem, Work(engine, 1, keep_paths=True))
+    outputs, used, faults = _searched(problem, SearchOptions(engine, 1, keep_paths=True))
     detail = faults[0].detail if faults else ""
     plan = Plan(task, trace, policy, problem.settings, problem.layout, problem.inputs, outputs, 0, used, detail)
     if plan.status is Status.TASK_ERROR:
@@ -137,7 +137,7 @@ def search_panel(
     is too large for it is done by the CPU. `threads` are cores, all when None.
     """
     problem = _prepared(task, states, panel_trace(traces), policy, params, actions)
-    return _panel(problem, Work(engine, thread_count(threads), keep_paths, progress, stop))
+    return _panel(problem, SearchOptions(engine, thread_count(threads), keep_paths, progress, stop))
 
 
 def search_again(
@@ -148,14 +148,16 @@ def search_again(
     task, trace, inputs_of_plan = plan.task, plan.trace, plan.inputs
     settings = _resolved(policy, task, trace, inputs_of_plan.actions.shape[1])
     inputs = inputs_of(inputs_of_plan.states, inputs_of_plan.params, inputs_of_plan.actions, trace, settings)
-    problem = Problem(task, trace, policy, settings, plan.layout, inputs)
-    return _panel(problem, Work(engine, thread_count(threads), keep_paths, None, stop))
+    problem = SearchProblem(task, trace, policy, settings, plan.layout, inputs)
+    return _panel(problem, SearchOptions(engine, thread_count(threads), keep_paths, None, stop))
 
 
 # -------------------------------------------------------------------- preparation
 
 
-def _prepared(task: Task, states: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None) -> Problem:
+def _prepared(
+    task: Task, states: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None
+) -> SearchProblem:
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
     task.check_unchanged()
@@ -163,7 +165,7 @@ def _prepared(task: Task, states: Any, trace: Trace, policy: Policy, params: Any
     grid = action_grid(task, actions, len(rows))
     settings = _resolved(policy, task, trace, grid.shape[1])
     inputs = inputs_of(rows, params_rows(task, params, len(rows)), grid, trace, settings)
-    return Problem(task, trace, policy, settings, layout, inputs)
+    return SearchProblem(task, trace, policy, settings, layout, inputs)
 
 
 def _resolved(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
@@ -190,12 +192,12 @@ def thread_count(threads: int | None) -> int:
 # -------------------------------------------------------------------- the work
 
 
-def _panel(problem: Problem, work: Work) -> PanelPlan:
+def _panel(problem: SearchProblem, work: SearchOptions) -> PanelPlan:
     outputs, used, faults = _searched(problem, work)
     return PanelPlan(*problem, outputs, used, {w: fault.detail for w, fault in faults.items()})
 
 
-def _searched(problem: Problem, work: Work) -> tuple[Outputs, str, Faults]:
+def _searched(problem: SearchProblem, work: SearchOptions) -> tuple[Outputs, str, Faults]:
     """What an engine wrote, which one it was, and what task functions raised."""
     task, trace, settings, inputs = problem.task, problem.trace, problem.settings, problem.inputs
     outputs = Outputs.empty(
@@ -217,7 +219,7 @@ def _searched(problem: Problem, work: Work) -> tuple[Outputs, str, Faults]:
     return outputs, used, faults
 
 
-def _on_cpu(problem: Problem, work: Work, kernel: Any, outputs: Outputs, faults: Faults) -> str:
+def _on_cpu(problem: SearchProblem, work: SearchOptions, kernel: Any, outputs: Outputs, faults: Faults) -> str:
     """All windows by the kernel, or by the plain engine where it is None; returns which one it was."""
     task, settings, layout, inputs, stop = problem.task, problem.settings, problem.layout, problem.inputs, work.stop
     windows, done = inputs.windows, 0
@@ -247,12 +249,12 @@ def _on_cpu(problem: Problem, work: Work, kernel: Any, outputs: Outputs, faults:
     return "compiled"
 
 
-def _on_device(problem: Problem, work: Work, outputs: Outputs, faults: Faults) -> None:
+def _on_device(problem: SearchProblem, work: SearchOptions, outputs: Outputs, faults: Faults) -> None:
     """All windows on a GPU, and those that it leaves by the CPU."""
-    from ucsearch.engine.cuda.engine import Way, run_on_device
+    from ucsearch.engine.cuda.engine import StreamOptions, run_on_device
 
     whole = problem.inputs.repeated()
-    way = Way(work.threads, work.progress, work.stop)
+    way = StreamOptions(work.threads, work.progress, work.stop)
     undone = run_on_device(problem.task, problem.layout, problem.settings, whole, outputs, way)
     if not undone.size:
         return
@@ -264,7 +266,7 @@ def _on_device(problem: Problem, work: Work, outputs: Outputs, faults: Faults) -
         len(undone), outputs.flags.shape[1], problem.settings.depth, outputs.paths.shape[0] > 0
     )
     rest_faults: Faults = {}
-    _on_cpu(rest, Work("compiled", work.threads, stop=work.stop), kernel, rest_outputs, rest_faults)
+    _on_cpu(rest, SearchOptions("compiled", work.threads, stop=work.stop), kernel, rest_outputs, rest_faults)
     pairs: list[tuple[NDArray[Any], NDArray[Any]]] = list(zip(outputs, rest_outputs, strict=True))
     for all_windows, part in pairs:
         if part.shape[0]:

@@ -27,7 +27,7 @@ from ucsearch.policies import MODES, Policy, Settings
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["Branch", "FirstAction", "PanelPlan", "Plan", "Start", "explain_progress", "more_effort"]
+__all__ = ["Branch", "FirstAction", "PanelPlan", "Plan", "WindowStart", "explain_progress", "more_effort"]
 
 Floats = NDArray[np.float64]
 
@@ -438,7 +438,7 @@ def more_effort(budget: int, depth: int) -> str:
 # -------------------------------------------------------------------- panels
 
 
-class Start(NamedTuple):
+class WindowStart(NamedTuple):
     """Where a window's plan starts, in values that rules take."""
 
     state: Any
@@ -476,9 +476,9 @@ class PanelPlan:
             self.engine, self.faults.get(w % len(self), ""),
         )  # fmt: skip
 
-    def start(self, w: int) -> Start:
+    def start(self, w: int) -> WindowStart:
         """State, parameters and actions of window w."""
-        return Start(self._states[w], own_row(self._params, w), own_row(self._actions, w))
+        return WindowStart(self._states[w], own_row(self._params, w), own_row(self._actions, w))
 
     @cached_property
     def _states(self) -> list[Any]:

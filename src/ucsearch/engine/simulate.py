@@ -18,7 +18,7 @@ from ucsearch.layout import Layout, as_finite, own_row
 from ucsearch.policies import MODES
 from ucsearch.task import Task
 
-__all__ = ["Simulator", "Step"]
+__all__ = ["SimulatedStep", "Simulator"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 Kernel = Callable[..., None]
 
 
-class Step(NamedTuple):
+class SimulatedStep(NamedTuple):
     """What one step of N windows gave."""
 
     states: Floats  # (N, n)
@@ -34,7 +34,7 @@ class Step(NamedTuple):
     mask: Bools  # (N, m) actions allowed next; a row without any is a dead end
 
 
-_KIND = kernels.Kind("ucsearch.engine.kernels.simulate", MODES["mean"], False)
+_KIND = kernels.KernelKind("ucsearch.engine.kernels.simulate", MODES["mean"], False)
 
 
 class Simulator:
@@ -84,7 +84,7 @@ class Simulator:
         none = np.full(len(rows), -1, np.int64)
         return self._run(rows, none, np.zeros((len(rows), self.task.fields)), False, at).mask
 
-    def step(self, states: Floats, chosen: NDArray[np.int64], outcomes: Floats) -> Step:
+    def step(self, states: Floats, chosen: NDArray[np.int64], outcomes: Floats) -> SimulatedStep:
         """Take action index `chosen` (N,) in `states` (N, n) with realised `outcomes` (N,) or (N, F)."""
         rows = _rows(states)
         index = np.ascontiguousarray(chosen, dtype=np.int64)
@@ -106,12 +106,12 @@ class Simulator:
             )
         return self._run(rows, index, y, True, 0)
 
-    def advance(self, rows: Floats, index: Ints, y: Floats, at: Ints | int = 0) -> Step:
+    def advance(self, rows: Floats, index: Ints, y: Floats, at: Ints | int = 0) -> SimulatedStep:
         """`step` for callers that keep to the mask themselves: no checks; index -1 leaves a window as it is. `at` is
         the step index of each window; what is allowed next is asked for the one after it."""
         return self._run(rows, index, y + 0.0, True, at)
 
-    def _run(self, rows: Floats, index: Ints, y: Floats, move: bool, at: Ints | int) -> Step:
+    def _run(self, rows: Floats, index: Ints, y: Floats, move: bool, at: Ints | int) -> SimulatedStep:
         self.task.check_unchanged()
         if self._kernel is None:
             return self._plain(rows, index, y, move, at)
@@ -125,7 +125,7 @@ class Simulator:
     def _call(
         self, kernel: Callable[..., None], rows: Floats, index: Ints, y: Floats, move: bool = True,
         at: Ints | int = 0,
-    ) -> Step:  # fmt: skip
+    ) -> SimulatedStep:  # fmt: skip
         count, size = len(rows), self.layout.size
         laid_out = rows
         if self.task.timed:
@@ -147,9 +147,9 @@ class Simulator:
         )
         if faults.any():
             self._raise(int(np.argmax(faults != 0)), int(faults[faults != 0][0]), index)
-        return Step(np.ascontiguousarray(following[:, 0, :size]) if move else rows, rewards, mask)
+        return SimulatedStep(np.ascontiguousarray(following[:, 0, :size]) if move else rows, rewards, mask)
 
-    def _plain(self, rows: Floats, index: Ints, y: Floats, move: bool, at: Ints | int) -> Step:
+    def _plain(self, rows: Floats, index: Ints, y: Floats, move: bool, at: Ints | int) -> SimulatedStep:
         task, layout, params_layout = self.task, self.layout, self.task.params_layout
         following, rewards = np.array(rows), np.zeros(len(rows))
         mask = np.zeros((len(rows), self.actions.shape[1]), np.bool_)
@@ -171,7 +171,7 @@ class Simulator:
                 following[w] = row
                 state, h = layout.build(row), h + 1
             mask[w] = [a == a and bool(task.feasible_at(state, a, h, p)) for a in actions]
-        return Step(following, rewards, mask)
+        return SimulatedStep(following, rewards, mask)
 
     def _raise(self, w: int, kind: int, index: NDArray[np.int64]) -> None:
         action = self.task.action_of(float(own_row(self.actions, w)[index[w]]))

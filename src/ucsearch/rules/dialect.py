@@ -76,18 +76,18 @@ class _Outside(Exception):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """What is known of a value: `name` in words."""
 
     name: str
 
 
-FLOAT, BOOL, NONE = Kind("a float"), Kind("a truth value"), Kind("None")
-TABLE = Kind("the table of `prepare`")  # an array of floats of one or two dimensions
+FLOAT, BOOL, NONE = ValueKind("a float"), ValueKind("a truth value"), ValueKind("None")
+TABLE = ValueKind("the table of `prepare`")  # an array of floats of one or two dimensions
 
 
 @dataclass(frozen=True)
-class Whole(Kind):
+class WholeKind(ValueKind):
     """A whole number of at most `base` in size, and `rate` more for every statement that has been run."""
 
     base: int = 0
@@ -99,63 +99,63 @@ class Whole(Kind):
 
 
 @dataclass(frozen=True)
-class Row(Kind):
+class TupleKind(ValueKind):
     """A tuple, or with `made_by` a NamedTuple."""
 
-    items: tuple[Kind, ...] = ()
+    items: tuple[ValueKind, ...] = ()
     made_by: type | None = None
 
 
 @dataclass(frozen=True)
-class Array(Kind):
-    item: Kind = FLOAT
+class ArrayKind(ValueKind):
+    item: ValueKind = FLOAT
     dimensions: int = 1
 
 
 @dataclass(frozen=True)
-class Thing(Kind):
+class Thing(ValueKind):
     """A function, a class or the module `math`."""
 
     value: Any = None
 
 
 @dataclass(frozen=True)
-class Mixed(Kind):
+class Mixed(ValueKind):
     """Another kind on one path than on another: for nobody to read."""
 
 
-def whole(base: int, rate: int = 0) -> Whole:
-    return Whole("a whole number", base, rate)
+def whole(base: int, rate: int = 0) -> WholeKind:
+    return WholeKind("a whole number", base, rate)
 
 
-def row(items: tuple[Kind, ...], made_by: type | None = None) -> Row:
-    return Row(f"a tuple of {len(items)}" if made_by is None else f"a {made_by.__name__}", items, made_by)
+def row(items: tuple[ValueKind, ...], made_by: type | None = None) -> TupleKind:
+    return TupleKind(f"a tuple of {len(items)}" if made_by is None else f"a {made_by.__name__}", items, made_by)
 
 
-def _join(a: Kind, b: Kind) -> Kind:
+def _join(a: ValueKind, b: ValueKind) -> ValueKind:
     if a == b or isinstance(a, Mixed):
         return a
     if isinstance(b, Mixed):
         return b
-    if isinstance(a, Whole) and isinstance(b, Whole):
+    if isinstance(a, WholeKind) and isinstance(b, WholeKind):
         return whole(max(a.base, b.base), max(a.rate, b.rate))
-    if isinstance(a, Row) and isinstance(b, Row) and (len(a.items), a.made_by) == (len(b.items), b.made_by):
+    if isinstance(a, TupleKind) and isinstance(b, TupleKind) and (len(a.items), a.made_by) == (len(b.items), b.made_by):
         items = tuple(map(_join, a.items, b.items))
         if not any(isinstance(item, Mixed) for item in items):
             return row(items, a.made_by)
     return Mixed(f"{a.name} on one path and {b.name} on another")
 
 
-def _widened(before: Kind, after: Kind, sizes: list[int]) -> Kind:
+def _widened(before: ValueKind, after: ValueKind, sizes: list[int]) -> ValueKind:
     """The kind at the head of a loop: the little that a turn adds is the rate; more leads to the next of `sizes`, those
     of the other whole numbers there (the middle of two is no larger than both)."""
-    if isinstance(before, Whole) and isinstance(after, Whole):
+    if isinstance(before, WholeKind) and isinstance(after, WholeKind):
         rate, more = max(before.rate, after.rate), after.base - before.base
         next_size = min((size for size in sizes if size >= after.base), default=0)
         if more > _LITTLE and next_size:
             return whole(next_size, rate)
         return whole(before.base, max(rate, more))
-    if isinstance(before, Row) and isinstance(after, Row) and len(before.items) == len(after.items):
+    if isinstance(before, TupleKind) and isinstance(after, TupleKind) and len(before.items) == len(after.items):
         pairs = zip(before.items, after.items, strict=True)
         return row(tuple(_widened(a, b, sizes) for a, b in pairs), before.made_by)
     return _join(before, after)
@@ -305,13 +305,13 @@ def explain(task: Task, outside: tuple[Finding, ...]) -> str:
     return f"task {task.name!r} runs in plain Python (same results, slower). Cause: {'; '.join(lines)}"
 
 
-def _asked(task: Task, layout: Layout) -> dict[str, tuple[Callable[..., Any], tuple[Kind, ...]]]:
+def _asked(task: Task, layout: Layout) -> dict[str, tuple[Callable[..., Any], tuple[ValueKind, ...]]]:
     """Every rule that kernels ask, with the kinds of its arguments."""
     state = _of_layout(layout)
     p = NONE if task.params_layout is None else _of_layout(task.params_layout)
     y = FLOAT if task.outcome is None else row((FLOAT,) * len(task.outcome._fields), task.outcome)
     h, a = whole(COUNT), row((FLOAT,) * task.width) if task.width else FLOAT
-    arguments_of: dict[str, tuple[Kind, ...]] = {
+    arguments_of: dict[str, tuple[ValueKind, ...]] = {
         "feasible": (state, a), "step": (state, a, y), "reward": (state, a, y), "terminal": (state,),
         "allowed_end": (state,), "bound": (state, h, TABLE),
     }  # fmt: skip
@@ -328,7 +328,7 @@ def _asked(task: Task, layout: Layout) -> dict[str, tuple[Callable[..., Any], tu
     return rules
 
 
-def _of_layout(layout: Layout) -> Row:
+def _of_layout(layout: Layout) -> TupleKind:
     items = []
     for i, length in enumerate(layout.lengths):
         item = whole(COUNT) if i in layout.whole else FLOAT
@@ -337,7 +337,7 @@ def _of_layout(layout: Layout) -> Row:
 
 
 def _judged(
-    role: str, function: Callable[..., Any], arguments: tuple[Kind, ...], task: Task, layout: Layout, device: bool
+    role: str, function: Callable[..., Any], arguments: tuple[ValueKind, ...], task: Task, layout: Layout, device: bool
 ) -> Finding | None:
     reader = _Reader(device)
     try:
@@ -354,13 +354,13 @@ def _judged(
     return None
 
 
-def _check_answer(role: str, answer: Kind, layout: Layout) -> None:
+def _check_answer(role: str, answer: ValueKind, layout: Layout) -> None:
     if role == "step":
         lengths = [length or 1 for length in layout.lengths]
-        fields = answer.items if isinstance(answer, Row) else ()
-        sizes = [len(x.items) if isinstance(x, Row) else 1 for x in fields]
-        cells = [cell for x in fields for cell in (x.items if isinstance(x, Row) else (x,))]
-        tuples = [isinstance(x, Row) for x in fields] == [length > 0 for length in layout.lengths]
+        fields = answer.items if isinstance(answer, TupleKind) else ()
+        sizes = [len(x.items) if isinstance(x, TupleKind) else 1 for x in fields]
+        cells = [cell for x in fields for cell in (x.items if isinstance(x, TupleKind) else (x,))]
+        tuples = [isinstance(x, TupleKind) for x in fields] == [length > 0 for length in layout.lengths]
         if sizes != lengths or not tuples or not all(_is_number(cell) for cell in cells):
             parts = f"{layout.kind.__name__}({', '.join(x.name for x in fields)})" if fields else answer.name
             raise _Outside(None, f"returns {parts}", f"return a {layout.kind.__name__} with floats in every field")
@@ -372,8 +372,8 @@ def _check_answer(role: str, answer: Kind, layout: Layout) -> None:
         raise _Outside(None, f"returns {answer.name}", instead)
 
 
-def _is_number(kind: Kind) -> bool:
-    return kind == FLOAT or isinstance(kind, Whole)
+def _is_number(kind: ValueKind) -> bool:
+    return kind == FLOAT or isinstance(kind, WholeKind)
 
 
 # ---------------------------------------------------------------------------------------------------------- captured
@@ -421,7 +421,7 @@ def _of_named_tuple(attribute: Any) -> bool:
 
 # ----------------------------------------------------------------------------------------------------------- reading
 
-_Names = dict[str, Kind]  # names that have a value, with its kind
+_Names = dict[str, ValueKind]  # names that have a value, with its kind
 
 
 @dataclass
@@ -435,14 +435,14 @@ class _Reader:
 
     def __init__(self, device: bool) -> None:
         self.device = device
-        self.known: dict[tuple[types.FunctionType, tuple[Kind, ...]], Kind] = {}
+        self.known: dict[tuple[types.FunctionType, tuple[ValueKind, ...]], ValueKind] = {}
         self.calls: list[types.FunctionType] = []
 
     def place(self, node: ast.AST | None) -> tuple[list[types.FunctionType], int]:
         """The functions that were being read, and the line."""
         return self.calls, getattr(node, "lineno", 0)
 
-    def call(self, function: Any, arguments: tuple[Kind, ...], at: ast.AST | None = None) -> Kind:
+    def call(self, function: Any, arguments: tuple[ValueKind, ...], at: ast.AST | None = None) -> ValueKind:
         """The kind of what a function returns."""
         try:
             plain = function_of(function)
@@ -478,13 +478,13 @@ class _Function:
 
     def __init__(self, reader: _Reader, function: types.FunctionType, node: Any, names: _Names) -> None:
         self.reader, self.function, self.node, self.names = reader, function, node, names
-        self.returned: Kind | None = None
+        self.returned: ValueKind | None = None
         self.loops: list[_Loop] = []
         body = node.body if isinstance(node, ast.FunctionDef) else []
         stored = (n.id for part in body for n in ast.walk(part) if isinstance(n, ast.Name) and _is_store(n))
         self.local = {*names, *stored}
 
-    def result(self) -> Kind:
+    def result(self) -> ValueKind:
         if isinstance(self.node, ast.Lambda):
             return self.value(self.node.body)
         if isinstance(self.node, ast.FunctionDef) and self.run(self.node.body, first=True):
@@ -571,7 +571,7 @@ class _Function:
             ways = [*loop.next, self.names] if self.run(node.body) else loop.next
             self.loops.pop()
             again = head if not ways else {name: kind for name, kind in _merged([head, *ways]).items() if name in head}
-            sizes = [kind.base for kind in head.values() if isinstance(kind, Whole)]
+            sizes = [kind.base for kind in head.values() if isinstance(kind, WholeKind)]
             wider = {name: _widened(head[name], kind, sizes) for name, kind in again.items()}
             if wider == head:
                 break
@@ -588,14 +588,14 @@ class _Function:
             self.names = _merged(ways)
         return bool(ways)
 
-    def items_of(self, node: ast.For) -> Kind:
+    def items_of(self, node: ast.For) -> ValueKind:
         """The kind of what a loop goes over."""
         over = node.iter
         called = over.func if isinstance(over, ast.Call) else None
         if isinstance(over, ast.Call) and isinstance(called, ast.Name) and self.is_range(called):
             return self.counted(over)
         kind = self.value(over)
-        if not isinstance(kind, Row) or kind.made_by is not None:
+        if not isinstance(kind, TupleKind) or kind.made_by is not None:
             raise _Outside(over, f"a loop over {kind.name}", "loop over range(...) or a tuple")
         if not kind.items:
             raise _Outside(over, "a loop over an empty tuple", "leave it out")
@@ -604,7 +604,7 @@ class _Function:
     def is_range(self, name: ast.Name) -> bool:
         return name.id not in self.local and self.outer(name) == Thing("range", range)
 
-    def counted(self, node: ast.Call) -> Kind:
+    def counted(self, node: ast.Call) -> ValueKind:
         if node.keywords or not 1 <= len(node.args) <= 3:
             raise _Outside(node, "range(...) with other arguments", "write range(stop) or range(start, stop, step)")
         edges = [self.index(argument) for argument in node.args]
@@ -614,13 +614,13 @@ class _Function:
             return whole(max(start.most, stop.most))
         return whole(start.base, start.rate + by)  # no item is farther from the start than there are turns
 
-    def give(self, target: ast.expr, kind: Kind, node: ast.AST) -> None:
+    def give(self, target: ast.expr, kind: ValueKind, node: ast.AST) -> None:
         if isinstance(target, ast.Name):
             if isinstance(kind, Thing):
                 raise _Outside(node, f"{target.id} becomes {kind.name}", "call it by its own name")
             self.names[target.id] = kind
         elif isinstance(target, ast.Tuple):
-            if not isinstance(kind, Row):
+            if not isinstance(kind, TupleKind):
                 raise _Outside(node, f"{kind.name} is taken apart", "take a tuple apart, or write x[0], x[1], ...")
             if len(kind.items) != len(target.elts):
                 what = f"{len(target.elts)} names for {kind.name}"
@@ -634,7 +634,7 @@ class _Function:
 
     # ---- expressions
 
-    def value(self, node: ast.expr) -> Kind:
+    def value(self, node: ast.expr) -> ValueKind:
         match node:
             case ast.Constant():
                 return self.constant(node)
@@ -661,19 +661,19 @@ class _Function:
                 return self.called(node)
         raise self.unknown(node)
 
-    def plain(self, node: ast.expr) -> Kind:
+    def plain(self, node: ast.expr) -> ValueKind:
         """A value that may stand in a tuple."""
         kind = self.value(node)
         if isinstance(kind, Thing) or kind == NONE:
             raise _Outside(node, f"{kind.name} in a tuple", "put numbers in tuples")
         return kind
 
-    def constant(self, node: ast.Constant) -> Kind:
+    def constant(self, node: ast.Constant) -> ValueKind:
         if isinstance(node.value, str | bytes):
             raise _Outside(node, "a text", "rules are about numbers")
         return self.of_value(node.value, repr(node.value), node)
 
-    def read(self, node: ast.Name) -> Kind:
+    def read(self, node: ast.Name) -> ValueKind:
         if node.id not in self.local:
             return self.outer(node)
         kind = self.names.get(node.id)
@@ -683,7 +683,7 @@ class _Function:
             raise _Outside(node, f"{node.id} is {kind.name}", _spelling(kind))
         return kind
 
-    def outer(self, node: ast.Name) -> Kind:
+    def outer(self, node: ast.Name) -> ValueKind:
         try:
             value = captured(self.function, node.id)
         except KeyError:
@@ -696,7 +696,7 @@ class _Function:
             raise _Outside(node, f"{node.id}()", _OTHER_CALLS.get(node.id, "write it with + - * / and math"))
         return self.of_value(value, node.id, node)
 
-    def of_value(self, value: Any, name: str, node: ast.AST) -> Kind:
+    def of_value(self, value: Any, name: str, node: ast.AST) -> ValueKind:
         """The kind of a constant or of something captured."""
         kind = type(value)
         if kind is float or kind is np.float64:
@@ -727,18 +727,18 @@ class _Function:
             return self.of_math(value, name, node)
         raise self.stranger(value, name, node)
 
-    def of_array(self, value: Any, name: str, node: ast.AST) -> Kind:
+    def of_array(self, value: Any, name: str, node: ast.AST) -> ValueKind:
         if value.dtype not in (np.float64, np.int64) or value.ndim not in (1, 2) or not value.flags.c_contiguous:
             what = f"{name} is an array of {value.dtype} in {value.ndim} dimensions"
             raise _Outside(node, what, "use np.ascontiguousarray(x, dtype=np.float64) of one or two dimensions")
         if value.dtype == np.float64:
-            return Array("an array", FLOAT, value.ndim)
+            return ArrayKind("an array", FLOAT, value.ndim)
         most = int(np.abs(value.astype(np.float64)).max(initial=0.0))
         if most >= WHOLE:
             raise _Outside(node, f"{name} holds {most}, beyond 2**53", "use float64")
-        return Array("an array", whole(most), value.ndim)
+        return ArrayKind("an array", whole(most), value.ndim)
 
-    def of_math(self, value: Any, name: str, node: ast.AST) -> Kind:
+    def of_math(self, value: Any, name: str, node: ast.AST) -> ValueKind:
         listed = next((listed for listed, function in _MATH.items() if function is value), None)
         if listed is None:
             instead = _OTHER_CALLS.get(getattr(value, "__name__", ""), "write it with + - * / and math")
@@ -760,19 +760,19 @@ class _Function:
             return _Outside(node, f"{name} is a {kind}", "write a def at the level of the module")
         return _Outside(node, f"{name} is a {kind}", "capture a number, a tuple, or an array of float64 or int64")
 
-    def operation(self, node: Any, op: ast.operator, a: Kind, b: Kind) -> Kind:
+    def operation(self, node: Any, op: ast.operator, a: ValueKind, b: ValueKind) -> ValueKind:
         sign = _OPERATORS.get(type(op))
         if sign is None:
             what, instead = _OTHER_OPERATORS[type(op)]
             raise _Outside(node, what, instead)
-        if isinstance(a, Row) and isinstance(b, Row) and sign == "+":
+        if isinstance(a, TupleKind) and isinstance(b, TupleKind) and sign == "+":
             if a.made_by is not None or b.made_by is not None:
                 raise _Outside(node, "a NamedTuple that is put together with a tuple", "write every field")
             return row(a.items + b.items)
         for part in (a, b):
             if not _is_number(part):
                 raise _Outside(node, f"{sign} of {part.name}", _NOT_A_TRUTH if part == BOOL else "use numbers")
-        if not isinstance(a, Whole) or not isinstance(b, Whole):
+        if not isinstance(a, WholeKind) or not isinstance(b, WholeKind):
             if self.reader.device and sign in ("//", "%"):
                 raise _Outside(node, f"{sign} of floats on a GPU", "write x - y * math.floor(x / y)")
             return FLOAT
@@ -795,7 +795,7 @@ class _Function:
             raise _Outside(node, what, "use floats, and floor the result: math.floor(n * x)")
         return result
 
-    def unary(self, node: ast.UnaryOp) -> Kind:
+    def unary(self, node: ast.UnaryOp) -> ValueKind:
         if isinstance(node.op, ast.Not):
             self.test(node.operand)
             return BOOL
@@ -806,7 +806,7 @@ class _Function:
             raise _Outside(node, f"a sign before {kind.name}", _NOT_A_TRUTH if kind == BOOL else "use numbers")
         return kind
 
-    def comparison(self, node: ast.Compare) -> Kind:
+    def comparison(self, node: ast.Compare) -> ValueKind:
         sides = [self.value(part) for part in (node.left, *node.comparators)]
         for op, a, b in zip(node.ops, sides, sides[1:], strict=False):
             if isinstance(op, ast.Is | ast.IsNot):
@@ -822,12 +822,12 @@ class _Function:
                     instead = _NOT_A_TRUTH if kind == BOOL else "compare numbers, one by one"
                     raise _Outside(node, f"a comparison of {kind.name}", instead)
             for kind, other in ((a, b), (b, a)):
-                if isinstance(kind, Whole) and other == FLOAT and kind.most > WHOLE:
+                if isinstance(kind, WholeKind) and other == FLOAT and kind.most > WHOLE:
                     what = "a whole number that may be beyond 2**53 is compared with a float"
                     raise _Outside(node, what, "write float(n)")
         return BOOL
 
-    def either(self, node: ast.AST, ways: list[Kind]) -> Kind:
+    def either(self, node: ast.AST, ways: list[ValueKind]) -> ValueKind:
         joined = ways[0]
         for way in ways[1:]:
             joined = _join(joined, way)
@@ -840,13 +840,13 @@ class _Function:
     def test(self, node: ast.expr) -> None:
         self.truth(node)
 
-    def truth(self, node: ast.expr) -> Kind:
+    def truth(self, node: ast.expr) -> ValueKind:
         kind = self.value(node)
         if kind != BOOL and not _is_number(kind):
             raise _Outside(node, f"{kind.name} as a condition", "compare numbers")
         return kind
 
-    def attribute(self, node: ast.Attribute) -> Kind:
+    def attribute(self, node: ast.Attribute) -> ValueKind:
         of = self.value(node.value)
         if of == Thing("math", math):
             value = getattr(math, node.attr, None)
@@ -856,7 +856,7 @@ class _Function:
                 what = f"{node.attr} was replaced in math"
                 raise _Outside(node, what, "leave Python's own functions as they are")
             return self.of_math(value, f"math.{node.attr}", node)
-        if isinstance(of, Row) and of.made_by is not None:
+        if isinstance(of, TupleKind) and of.made_by is not None:
             fields: tuple[str, ...] = of.made_by._fields  # type: ignore[attr-defined]
             if node.attr in fields:
                 return of.items[fields.index(node.attr)]
@@ -865,7 +865,7 @@ class _Function:
             what = f"{of.made_by.__name__}.{node.attr} is no field"
             raise _Outside(node, what, "write a function that takes the fields it needs")
         if node.attr == "shape":
-            if isinstance(of, Array):
+            if isinstance(of, ArrayKind):
                 return row((whole(_AXIS),) * of.dimensions)
             if of == TABLE:
                 return row((whole(_AXIS),) * 2)
@@ -873,29 +873,29 @@ class _Function:
             raise _Outside(node, f".{node.attr} of None", "give the task its params")
         raise _Outside(node, f".{node.attr} of {of.name}", "use fields of NamedTuples, functions of math, and x.shape")
 
-    def item(self, node: ast.Subscript) -> Kind:
+    def item(self, node: ast.Subscript) -> ValueKind:
         if isinstance(node.value, ast.Subscript) and self.value(node.value.value) == TABLE:
             self.index(node.value.slice)
             self.index(node.slice)
             return FLOAT
         of = self.value(node.value)
-        if isinstance(of, Row):
+        if isinstance(of, TupleKind):
             return self.of_row(node, of)
-        if isinstance(of, Array) or of == TABLE:
+        if isinstance(of, ArrayKind) or of == TABLE:
             parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             for part in parts:
                 if isinstance(part, ast.Slice):
                     raise _Outside(node, "a part of an array", "loop over range(...)")
                 self.index(part)
-            if not isinstance(of, Array):
+            if not isinstance(of, ArrayKind):
                 return FLOAT
             left = of.dimensions - len(parts)
             if left < 0:
                 raise _Outside(node, "too many indices", "one for each dimension")
-            return of.item if left == 0 else Array(of.name, of.item, left)
+            return of.item if left == 0 else ArrayKind(of.name, of.item, left)
         raise _Outside(node, f"an index of {of.name}", "use indices of tuples and arrays")
 
-    def of_row(self, node: ast.Subscript, of: Row) -> Kind:
+    def of_row(self, node: ast.Subscript, of: TupleKind) -> ValueKind:
         if isinstance(node.slice, ast.Slice):
             if of.made_by is not None:
                 raise _Outside(node, "a part of a NamedTuple", "name the fields")
@@ -918,7 +918,7 @@ class _Function:
             raise _Outside(node, f"index {at} of {of.name}", "use an index within the tuple")
         return of.items[at]
 
-    def same(self, node: ast.AST, of: Row) -> Kind:
+    def same(self, node: ast.AST, of: TupleKind) -> ValueKind:
         """The kind that all items of a tuple have."""
         joined = of.items[0]
         for item in of.items[1:]:
@@ -943,15 +943,15 @@ class _Function:
             return None
         return sign * value if type(value) is int else None
 
-    def index(self, node: ast.expr) -> Whole:
+    def index(self, node: ast.expr) -> WholeKind:
         kind = self.value(node)
-        if not isinstance(kind, Whole):
+        if not isinstance(kind, WholeKind):
             raise _Outside(node, f"{kind.name} as an index or a count", _NOT_A_FLOAT)
         return kind
 
     # ---- calls
 
-    def called(self, node: ast.Call) -> Kind:
+    def called(self, node: ast.Call) -> ValueKind:
         if not isinstance(node.func, ast.Name | ast.Attribute):
             raise _Outside(node, "a call of something that has no name", "call functions by their names")
         target = self.value(node.func)
@@ -991,7 +991,7 @@ class _Function:
             raise _Outside(node, what, "give every argument once; defaults do not compile")
         return [arguments[name] for name in names]
 
-    def of_function(self, node: ast.Call, name: str, kinds: list[Kind]) -> Kind:
+    def of_function(self, node: ast.Call, name: str, kinds: list[ValueKind]) -> ValueKind:
         function = name.removeprefix("math.")
         if len(kinds) != (2 if function in _OF_TWO else 1):
             raise _Outside(node, f"{name} of {len(kinds)} arguments", "give as many as it takes")
@@ -1000,11 +1000,11 @@ class _Function:
                 raise _Outside(node, f"{name} of {kind.name}", _FOR_FLOAT)
         return whole(_FLOORED) if function in ("floor", "ceil") else FLOAT
 
-    def of_builtin(self, node: ast.Call, name: str, kinds: list[Kind]) -> Kind:
+    def of_builtin(self, node: ast.Call, name: str, kinds: list[ValueKind]) -> ValueKind:
         one = kinds[0] if len(kinds) == 1 else None
         if name in ("min", "max"):
             if one is not None:
-                kinds = list(one.items) if isinstance(one, Row) and one.made_by is None else []
+                kinds = list(one.items) if isinstance(one, TupleKind) and one.made_by is None else []
             if not kinds or not all(_is_number(kind) for kind in kinds):
                 instead = _NOT_A_TRUTH if BOOL in kinds else "write it for numbers, or for a tuple of them"
                 raise _Outside(node, f"{name} of {', '.join(kind.name for kind in kinds) or 'something'}", instead)
@@ -1017,9 +1017,9 @@ class _Function:
         if one is None:
             raise _Outside(node, f"{name} of {len(kinds)} arguments", "give one")
         if name == "len":
-            if isinstance(one, Array) or one == TABLE:
+            if isinstance(one, ArrayKind) or one == TABLE:
                 return whole(_AXIS)
-            if not isinstance(one, Row):
+            if not isinstance(one, TupleKind):
                 raise _Outside(node, f"len of {one.name}", "use len of a tuple or an array")
             return whole(len(one.items))
         if name == "bool" and (one == BOOL or _is_number(one)):

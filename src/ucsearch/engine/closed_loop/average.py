@@ -158,7 +158,7 @@ class Outcomes(NamedTuple):
     weights: Floats  # (K,)
 
 
-class Found(NamedTuple):
+class Iterated(NamedTuple):
     """What value iteration came to."""
 
     low: float  # reward of a step
@@ -328,7 +328,7 @@ def _recurrent(phases: list[Phase], chosen: list[Ints] | None = None) -> tuple[B
     return tuple(alive)
 
 
-def _iterated(phases: list[Phase], outcomes: list[Outcomes], risk: float, tail: float, passes: int) -> Found:
+def _iterated(phases: list[Phase], outcomes: list[Outcomes], risk: float, tail: float, passes: int) -> Iterated:
     again, period = _recurrent(phases)[0], len(phases)
     value = np.zeros(len(phases[0].first))
     edges: list[Ints] = []
@@ -345,7 +345,7 @@ def _iterated(phases: list[Phase], outcomes: list[Outcomes], risk: float, tail: 
         converged = high - low <= SPAN * max(abs(low), abs(high))
         value = 0.5 * (value + after)
         value = value - value[0]
-    return Found(low, high, converged, done, edges)
+    return Iterated(low, high, converged, done, edges)
 
 
 def _worth(scores: Floats, weights: Floats, risk: float, tail: float) -> Floats:

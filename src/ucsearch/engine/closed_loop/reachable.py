@@ -140,7 +140,7 @@ def _plain(
 
 def _kernel(task: Task, layout: Layout, settings: Settings) -> kernels.Kernel | None:
     """None where the task does not compile."""
-    kind = kernels.Kind("ucsearch.engine.kernels.graph", settings.mode, False, pasted=True)
+    kind = kernels.KernelKind("ucsearch.engine.kernels.graph", settings.mode, False, pasted=True)
     kept: dict[Any, kernels.Kernel] = task.cache.setdefault("graph kernels", {})
     if layout in kept:
         return kept[layout]

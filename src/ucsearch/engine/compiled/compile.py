@@ -32,7 +32,7 @@ from ucsearch.rules.dialect import Refused
 from ucsearch.rules.source import Unreadable, function_of
 from ucsearch.task import Task
 
-__all__ = ["LOCK", "Kernel", "Kind", "is_held", "is_on_disk", "keep_held", "load", "name_of", "plain"]
+__all__ = ["LOCK", "Kernel", "KernelKind", "is_held", "is_on_disk", "keep_held", "load", "name_of", "plain"]
 
 LOCK = threading.RLock()  # numba compiles one function at a time anyway; a half-made kernel is never seen
 _log = logging.getLogger("ucsearch")
@@ -44,7 +44,7 @@ _OURS = ("engine/kernels", "engine/kernels/common", "engine/compiled/numba_trick
 Entry = Callable[..., Any]
 
 
-class Kind(NamedTuple):
+class KernelKind(NamedTuple):
     """Which kernel: the module that has its `build(rules, shape, jit)`, and what it is for."""
 
     module: str
@@ -63,7 +63,7 @@ class Kernel:
 _loaded: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
 
 
-def load(task: Task, layout: Layout, kind: Kind, warm: Callable[[Entry], None], what: str) -> Kernel:
+def load(task: Task, layout: Layout, kind: KernelKind, warm: Callable[[Entry], None], what: str) -> Kernel:
     """The kernel, from memory, from disk or compiled; `warm` calls it with no windows, which makes its machine code.
     Raises `rules.dialect.Refused` where the task's rules do not compile, and whatever numba raises."""
     with LOCK:
@@ -85,19 +85,25 @@ def load(task: Task, layout: Layout, kind: Kind, warm: Callable[[Entry], None], 
         return kernel
 
 
-def plain(task: Task, layout: Layout, kind: Kind) -> Entry:
+def plain(task: Task, layout: Layout, kind: KernelKind) -> Entry:
     """The same functions as Python: for debuggers and tests."""
     return _built(task, layout, kind, Plain())
 
 
-def _built(task: Task, layout: Layout, kind: Kind, jit: Any) -> Entry:
+def _built(task: Task, layout: Layout, kind: KernelKind, jit: Any) -> Entry:
     functions, shape = rules.build(task, layout, kind.mode, kind.use_bound, jit)
     entry: Entry = import_module(kind.module).build(functions, shape, jit)
     return entry
 
 
 def _made(
-    task: Task, layout: Layout, kind: Kind, warm: Callable[[Entry], None], name: str, folder: Path | None, whole: bool
+    task: Task,
+    layout: Layout,
+    kind: KernelKind,
+    warm: Callable[[Entry], None],
+    name: str,
+    folder: Path | None,
+    whole: bool,
 ) -> Kernel:
     from ucsearch.engine.compiled import (
         numba_tricks as disk,  # names of what is compiled are this process' own from here on
@@ -175,7 +181,7 @@ def _said(what: str, cached: bool) -> Iterator[None]:
 # ---- what a kernel is made of
 
 
-def name_of(task: Task, layout: Layout, kind: Kind) -> str:
+def name_of(task: Task, layout: Layout, kind: KernelKind) -> str:
     """A digest in hex. Raises `Unreadable` where a rule is no Python function."""
     digest = hashlib.sha256(_ours(kind.module))
     if task.width:  # tuples that do not pack into numbers are constants of the kernel

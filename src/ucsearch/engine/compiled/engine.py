@@ -60,10 +60,10 @@ def _slot(task: Task, layout: Layout, settings: Settings) -> _Slot:
     return slots[key]
 
 
-def _kind(settings: Settings) -> kernels.Kind:
+def _kind(settings: Settings) -> kernels.KernelKind:
     module = ALGORITHMS[settings.algorithm].module
     # Closed mode asks each rule in one place, millions of times.
-    return kernels.Kind(module, settings.mode, settings.use_bound, pasted=settings.algorithm == "closed")
+    return kernels.KernelKind(module, settings.mode, settings.use_bound, pasted=settings.algorithm == "closed")
 
 
 def _name(task: Task, layout: Layout, settings: Settings) -> str | None:

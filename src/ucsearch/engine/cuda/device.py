@@ -27,6 +27,7 @@ from ucsearch.errors import InputError
 
 __all__ = [
     "NotOnDevice",
+    "device_functions",
     "find_cuda",
     "fused",
     "is_simulated",
@@ -34,7 +35,6 @@ __all__ = [
     "launchable",
     "raising",
     "row_stack_named",
-    "spelled_out",
     "unfused",
     "verify",
 ]
@@ -167,7 +167,7 @@ def raising(function: Any) -> Any:
     return function
 
 
-class Spelled(NamedTuple):
+class DeviceFunctions(NamedTuple):
     """Functions that a device has not, or has otherwise."""
 
     heap: Any  # () -> where a thread's arrays come from
@@ -178,7 +178,7 @@ class Spelled(NamedTuple):
     instead: dict[Any, Any]  # of functions of Python
 
 
-def spelled_out(size: int) -> Spelled:
+def device_functions(size: int) -> DeviceFunctions:
     """With a heap of so many numbers."""
     from llvmlite import ir
     from numba import types
@@ -253,7 +253,7 @@ def spelled_out(size: int) -> Spelled:
 
         return taken
 
-    return Spelled(
+    return DeviceFunctions(
         heap, taking(types.float64), taking(types.float64, cleared=True), taking(types.int64), taking(types.int32),
         {max: _of_several("b if b > a else a"), min: _of_several("b if b < a else a"),
          math.floor: _on_device("np.int64(math.floor(a))", "a"), math.ceil: _on_device("np.int64(math.ceil(a))", "a")},

@@ -26,7 +26,7 @@ from ucsearch.engine.compiled.compile import LOCK
 from ucsearch.engine.compiled.first_use import SAMPLED, spread_over, take
 from ucsearch.engine.cuda.device import NotOnDevice, find_cuda, is_simulated, launchable, unfused, verify
 from ucsearch.engine.cuda.jit import Counting, Cuda
-from ucsearch.engine.cuda.stream import Launch, Way, stream
+from ucsearch.engine.cuda.stream import Launch, StreamOptions, stream
 from ucsearch.engine.kernels.common import rules
 from ucsearch.engine.kernels.common.shapes import Shape
 from ucsearch.engine.plain.run import run_window
@@ -39,7 +39,7 @@ from ucsearch.rules.dialect import findings, roles_asked
 from ucsearch.rules.source import Unreadable
 from ucsearch.task import Task
 
-__all__ = ["Way", "run_on_device"]
+__all__ = ["StreamOptions", "run_on_device"]
 
 _NODES = 4_096  # of an exact search in one thread; windows with more are finished by the CPU
 _LOOKS = 2_048  # nodes that a thread spends on telling a dead end from an exhausted search
@@ -66,7 +66,7 @@ class _Kernel:
 
 
 def run_on_device(
-    task: Task, layout: Layout, settings: Settings, inputs: Inputs, outputs: Outputs, way: Way
+    task: Task, layout: Layout, settings: Settings, inputs: Inputs, outputs: Outputs, way: StreamOptions
 ) -> NDArray[np.int64]:
     """Search all windows on the GPU and return those it left to the CPU. What cannot run there is refused by name."""
     cuda = find_cuda()
@@ -87,7 +87,7 @@ def run_on_device(
 
 def _streamed(
     kernel: _Kernel, launch: Launch, task: Task, layout: Layout, settings: Settings, inputs: Inputs, outputs: Outputs,
-    way: Way,
+    way: StreamOptions,
 ) -> NDArray[np.int64]:  # fmt: skip
     windows = inputs.windows
     if not kernel.tabled:
@@ -147,7 +147,7 @@ def _kernel(task: Task, layout: Layout, settings: Settings, inputs: Inputs, path
 
 def _name(task: Task, layout: Layout, settings: Settings, more: tuple[Any, ...]) -> str | None:
     """On disk; None where the rules cannot be read. `more`: what the kernel is fitted to."""
-    kind = kernels.Kind(ALGORITHMS[settings.algorithm].module, settings.mode, settings.use_bound)
+    kind = kernels.KernelKind(ALGORITHMS[settings.algorithm].module, settings.mode, settings.use_bound)
     try:
         digest = hashlib.sha256(kernels.name_of(task, layout, kind).encode())
     except Unreadable:
@@ -227,7 +227,7 @@ def _tables(
 
 def _maker(task: Task, layout: Layout, settings: Settings) -> Callable[..., Any]:
     """The kernel of tables, compiled; in Python where a device is but simulated."""
-    kind = kernels.Kind("ucsearch.engine.kernels.tables", settings.mode, settings.use_bound)
+    kind = kernels.KernelKind("ucsearch.engine.kernels.tables", settings.mode, settings.use_bound)
     built: dict[Any, Any] = task.cache.setdefault("cuda tables", {})
     key = (layout, kind)
     with LOCK:
@@ -263,7 +263,7 @@ def _check(
     on_cpu, on_device = (Outputs.empty(len(chosen), m, d, paths) for _ in range(2))
     with LOCK, unfused():
         try:
-            _streamed(kernel, launch, task, layout, settings, few, on_device, Way(1, None, None))
+            _streamed(kernel, launch, task, layout, settings, few, on_device, StreamOptions(1, None, None))
         except Exception as error:  # numba raises many kinds; all say that this does not compile or run there
             kernel.refused = f"its kernel does not run: {type(error).__name__}: {_first_line(error)}"
             raise NotOnDevice(kernel.refused) from None

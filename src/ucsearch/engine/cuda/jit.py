@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
-from ucsearch.engine.cuda.device import is_simulated, raising, spelled_out
+from ucsearch.engine.cuda.device import device_functions, is_simulated, raising
 from ucsearch.engine.kernels.common.jit import Plain
 
 __all__ = ["Counting", "Cuda"]
@@ -57,7 +57,7 @@ class Cuda:
 
         self.simulated = is_simulated()
         self._cuda: Any = cuda
-        made: Any = _Simulated(heap) if self.simulated else spelled_out(max(heap, 1))
+        made: Any = _Simulated(heap) if self.simulated else device_functions(max(heap, 1))
         self.heap, self.floats, self.zeros, self.ints, self.places = (
             made.heap, made.floats, made.zeros, made.ints, made.places,
         )  # fmt: skip

@@ -107,7 +107,7 @@ class _Slot:
         return n, left
 
 
-class Way(NamedTuple):
+class StreamOptions(NamedTuple):
     """How a panel is worked through."""
 
     threads: int  # of the host
@@ -115,7 +115,7 @@ class Way(NamedTuple):
     stop: Callable[[], bool] | None  # says when time is up
 
 
-def stream(launch: Launch, inputs: Inputs, outputs: Outputs, way: Way) -> NDArray[np.int64]:
+def stream(launch: Launch, inputs: Inputs, outputs: Outputs, way: StreamOptions) -> NDArray[np.int64]:
     """Every window of `inputs`; returns those left undone, whose status is negative."""
     windows = len(inputs.states)
     inputs = Inputs(*(_filled(np.ascontiguousarray(x)) for x in inputs))

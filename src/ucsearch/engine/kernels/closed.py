@@ -13,7 +13,7 @@ import numpy as np
 from ucsearch.engine.arrays import Col, FSet, ISet
 from ucsearch.engine.kernels.common import ending, spreads, states
 from ucsearch.engine.kernels.common.rules import Rules
-from ucsearch.engine.kernels.common.shapes import Panel, Results, Shape, Window
+from ucsearch.engine.kernels.common.shapes import Panel, Results, SearchedWindow, Shape
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 
 __all__ = ["Forward", "build", "forward"]
@@ -42,7 +42,7 @@ class Moves(NamedTuple):
     to: Any  # (transitions,) the state that follows
 
 
-class Worth(NamedTuple):
+class PolicyValues(NamedTuple):
     """Of each state under the best policy; -inf where none keeps the rules."""
 
     score: Any
@@ -342,7 +342,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
         moves = Moves(
             np.empty(65, np.int64), np.empty(64, np.int32), np.empty(64, np.int64), np.empty(64), np.empty(64, np.int32)
         )
-        worth = Worth(np.empty(1), np.empty(1), np.empty(1), np.empty(1, np.int32))
+        worth = PolicyValues(np.empty(1), np.empty(1), np.empty(1), np.empty(1, np.int32))
         layers = np.empty(d + 2, np.int64)
         at = np.zeros(7, np.int64)
         work = np.empty((1, max(1, members.shape[1])))
@@ -351,7 +351,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
         res = Results(out_i, out_f, flags, table, path_out, paths)
         for w in range(lo, hi):
             p = params_of(params, w if params.shape[0] > 1 else 0)
-            win = Window(
+            win = SearchedWindow(
                 w,
                 w if actions.shape[0] > 1 else 0,
                 w if weights.shape[0] > 1 else 0,
@@ -417,7 +417,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Any:
                 moves.begin[layers[d]] = at[EDGES]
                 if worth.score.shape[0] < reached:
                     size = pool.tags.shape[0]
-                    worth = Worth(np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int32))
+                    worth = PolicyValues(np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int32))
                 fault, fault_step, fault_action = back(layers, reached, win, panel, pool, moves, worth, work)
                 if fault == 0:
                     best, score, reward, uncertainty = first_actions(win, panel, pool, moves, worth, work, fpath, res)

@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Tree(NamedTuple):
+class BranchTree(NamedTuple):
     """One row per child of the open node at each level; the root is the last row."""
 
     st: Floats  # (d * m + 1, rows, n)
@@ -257,7 +257,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         heap = heap_of()
         cand, forecast = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
         nodes = d * m + 1
-        tree = Tree(
+        tree = BranchTree(
             floats(heap, (nodes, rows, N)), zeros(heap, (nodes, rows if MEMBERS else 1)), zeros(heap, nodes),
             zeros(heap, nodes), zeros(heap, nodes), floats(heap, nodes), ints(heap, nodes), ints(heap, nodes),
             ints(heap, (d, m)), ints(heap, d), ints(heap, d + 1),

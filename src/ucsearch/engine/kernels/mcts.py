@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Tree(NamedTuple):
+class VisitTree(NamedTuple):
     """One row for each node; -1 where there is no other node."""
 
     st: Floats  # (nodes, rows, n)
@@ -291,7 +291,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         heap = heap_of()
         cand, forecast = candidates_of(heap, iset, panel), forecast_of(heap, iset, panel, use_bound)
         most = simulations + 1  # a tree cannot outgrow its simulations
-        tree = Tree(
+        tree = VisitTree(
             floats(heap, (most, rows, N)), zeros(heap, (most, rows if MEMBERS else 1)), floats(heap, most),
             floats(heap, most), floats(heap, most), ints(heap, most), ints(heap, most), ints(heap, most),
             ints(heap, most), ints(heap, most), ints(heap, most), ints(heap, most),

@@ -20,7 +20,7 @@ REWARD, STATE, TERMINAL = Fault.REWARD, Fault.STATE, Fault.TERMINAL
 Function = Callable[..., Any]
 
 
-class Known(NamedTuple):
+class ReachedStates(NamedTuple):
     """States that members reach, under the tag j * (d + 1) + h, and the best reward to go of each."""
 
     pool: Pool
@@ -45,7 +45,7 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
     def room(heap):
         pool = new_pool(heap, ROWS + 1)
         slots, _ = more_slots(heap, pool, places(heap, 0), 0, 0, ROWS)
-        return Known(pool, slots, floats(heap, ROWS + 1))
+        return ReachedStates(pool, slots, floats(heap, ROWS + 1))
 
     @jit.inner
     def emptied(s):
@@ -62,7 +62,7 @@ def build(rules: Rules, k: Shape, jit: Any, states: States) -> Perfect:
         value = floats(heap, rows)
         for x in range(s.value.shape[0]):
             value[x] = s.value[x]
-        return Known(pool, slots, value)
+        return ReachedStates(pool, slots, value)
 
     @jit.lean
     def value_of(s, tag, st, c, r):

@@ -27,7 +27,7 @@ SCORE, UPPER = int(Col.SCORE), int(Col.UPPER)
 REACHED, EXPANSIONS, SCORED, STATE_AT = range(4)  # counters of `reach`, and where it stands
 
 
-class Worth(NamedTuple):
+class StateValues(NamedTuple):
     """Of each state under the best path."""
 
     value: NDArray[np.float64]
@@ -211,7 +211,7 @@ def build(rules: Rules, k: Shape, jit: Any, scoring: Scoring, states: States, of
         if stopped:
             return NOT_PROVED, 0, 0, 0
         reached = at[REACHED]
-        worth = Worth(floats(heap, reached), floats(heap, reached), ints(heap, reached), ints(heap, reached))
+        worth = StateValues(floats(heap, reached), floats(heap, reached), ints(heap, reached), ints(heap, reached))
         if ends(starts, win, panel, pool, worth):
             return NOT_PROVED, TERMINAL, d - 1, 0
         back(starts, win, panel, tables, cand, pool, slots, worth, res)

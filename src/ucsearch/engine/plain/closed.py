@@ -22,7 +22,7 @@ from ucsearch.engine.plain.window import Node, Window
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 from ucsearch.spreads import tail_mean
 
-__all__ = ["Reached", "Values", "at_level", "backward", "closed", "closed_shared", "forward"]
+__all__ = ["PolicyValues", "Reached", "at_level", "backward", "closed", "closed_shared", "forward"]
 
 END = -1  # the class of every state past the last step
 
@@ -50,7 +50,7 @@ class Reached:
 
 
 @dataclass
-class Values:
+class PolicyValues:
     """Per state; -inf where no policy keeps the rules."""
 
     score: list[float]  # V
@@ -141,9 +141,9 @@ def forward(window: Window, roots: Iterable[Any], after: list[int], starts: list
     return graph
 
 
-def backward(window: Window, graph: Reached, starts: list[int]) -> Values:
+def backward(window: Window, graph: Reached, starts: list[int]) -> PolicyValues:
     size = len(graph.states)
-    values = Values([0.0] * size, [0.0] * size, [0.0] * size, [-1] * size)
+    values = PolicyValues([0.0] * size, [0.0] * size, [0.0] * size, [-1] * size)
     for i in range(graph.layers[window.depth], size):
         if not window.ended((graph.states[i],), window.depth - 1, 0):
             values.score[i] = -math.inf
@@ -162,7 +162,7 @@ def backward(window: Window, graph: Reached, starts: list[int]) -> Values:
 
 
 def _value(
-    window: Window, graph: Reached, values: Values, starts: list[int], i: int, x: int, at: int, h: int
+    window: Window, graph: Reached, values: PolicyValues, starts: list[int], i: int, x: int, at: int, h: int
 ) -> tuple[float, float, float]:
     """Score, mean and size of action x in state i, whose transitions begin at `at`."""
     low, high = starts[graph.classes[i]], starts[graph.classes[i] + 1]
@@ -188,7 +188,9 @@ def _value(
     return total, mean, size
 
 
-def _first_actions(window: Window, graph: Reached, values: Values, starts: list[int], root: int, out: Outcome) -> None:
+def _first_actions(
+    window: Window, graph: Reached, values: PolicyValues, starts: list[int], root: int, out: Outcome
+) -> None:
     """The table of first actions of state `root`, the one put forward, and what the policy would do after some
     outcomes."""
     points, risk = starts[1], window.risk
@@ -233,7 +235,7 @@ def _first_step(window: Window, rewards: list[float]) -> tuple[float, float]:
 
 
 def _follow(
-    window: Window, graph: Reached, values: Values, starts: list[int], root: int, first: int, level: float
+    window: Window, graph: Reached, values: PolicyValues, starts: list[int], root: int, first: int, level: float
 ) -> tuple[int, ...]:
     """Action indices of the policy that begins with `first` in state `root`, when every outcome is the one at this
     level."""

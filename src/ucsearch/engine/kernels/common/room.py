@@ -7,23 +7,23 @@ from typing import Any, NamedTuple
 
 from ucsearch.engine.arrays import FSet, ISet
 from ucsearch.engine.kernels.common.rules import Rules
-from ucsearch.engine.kernels.common.shapes import LANES, Cand, Forecast, Shape, Window
+from ucsearch.engine.kernels.common.shapes import LANES, Candidates, Forecast, SearchedWindow, Shape
 
-__all__ = ["Room", "build"]
+__all__ = ["Setup", "build"]
 
 DEPTH, REACH, SPREAD, CAP = int(ISet.DEPTH), int(ISet.REACH), int(ISet.SPREAD), int(ISet.CAP)
 RISK, PRUNE_RISK, INFO_BONUS, TAIL = int(FSet.RISK), int(FSet.PRUNE_RISK), int(FSet.INFO_BONUS), int(FSet.TAIL)
 Function = Callable[..., Any]
 
 
-class Room(NamedTuple):
+class Setup(NamedTuple):
     rows: Function  # (panel) -> states of a node
-    candidates: Function  # (heap, iset, panel) -> Cand
+    candidates: Function  # (heap, iset, panel) -> Candidates
     forecast: Function  # (heap, iset, panel, use_bound) -> Forecast
-    window: Function  # (w, iset, fset, params, panel, use_bound) -> Window
+    window: Function  # (w, iset, fset, params, panel, use_bound) -> SearchedWindow
 
 
-def build(rules: Rules, k: Shape, jit: Any) -> Room:
+def build(rules: Rules, k: Shape, jit: Any) -> Setup:
     MEMBERS, N, LATER = k.members, k.n, k.later
     IN_ALL, A_STEP, A_MEMBER, BOTH = k.room
     params_of = rules.params
@@ -36,7 +36,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Room:
     @jit.inline
     def candidates(heap, iset, panel):
         m, J, rows = panel.actions.shape[1], panel.members.shape[1], rows_of(panel)
-        return Cand(
+        return Candidates(
             ints(heap, m), floats(heap, m), floats(heap, m), floats(heap, m), floats(heap, m),
             floats(heap, (m, rows, N)), floats(heap, (m, rows if MEMBERS else 1)), floats(heap, (1, rows)),
             floats(heap, (1 if MEMBERS else LANES + 1, max(J, 1))), floats(heap, iset[DEPTH] + 1),
@@ -53,10 +53,10 @@ def build(rules: Rules, k: Shape, jit: Any) -> Room:
 
     @jit.inline
     def window(w, iset, fset, params, panel, use_bound):
-        return Window(
+        return SearchedWindow(
             w, w if panel.actions.shape[0] > 1 else 0, w if panel.weights.shape[0] > 1 else 0, iset[DEPTH], iset[REACH],
             rows_of(panel), iset[CAP], use_bound, fset[RISK], fset[PRUNE_RISK], fset[INFO_BONUS],
             (iset[SPREAD], fset[TAIL]), params_of(params, w if params.shape[0] > 1 else 0),
         )  # fmt: skip
 
-    return Room(rows_of, candidates, forecast, window)
+    return Setup(rows_of, candidates, forecast, window)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LANES", "Cand", "Forecast", "Panel", "Results", "Shape", "Window"]
+__all__ = ["LANES", "Candidates", "Forecast", "Panel", "Results", "SearchedWindow", "Shape"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,7 +47,7 @@ class Panel(NamedTuple):
     disc: Floats  # (H + 1,)
 
 
-class Window(NamedTuple):
+class SearchedWindow(NamedTuple):
     """What does not change while one window is searched."""
 
     w: int
@@ -73,7 +73,7 @@ class Forecast(NamedTuple):
     room: Floats
 
 
-class Cand(NamedTuple):
+class Candidates(NamedTuple):
     """The candidates of one node, scored."""
 
     act: Ints  # (m,) index of the action

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Walk(NamedTuple):
+class GreedyWalk(NamedTuple):
     """One node for each level of a walk."""
 
     st: Floats  # (d + 1, rows, n)
@@ -217,7 +217,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         pick = fset[fset.shape[0] - 1]
         d, m, rows = iset[DEPTH], actions.shape[1], rows_of(panel)
         cand = candidates_of(heap_of(), iset, panel)
-        walk = Walk(
+        walk = GreedyWalk(
             np.empty((d + 1, rows, N)), np.empty((d + 1, rows if MEMBERS else 1)), np.empty(d + 1), np.empty(d + 1),
             np.empty(d + 1), np.empty(d, np.int64), np.empty((d + 1, m), np.int64), np.empty(d + 1, np.int64),
             np.empty((1, m, d), np.int64),

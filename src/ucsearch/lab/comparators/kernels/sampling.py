@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ucsearch.engine.arrays import Col, ISet
 from ucsearch.engine.kernels.common import ending, room, scoring
 from ucsearch.engine.kernels.common.rules import Rules
-from ucsearch.engine.kernels.common.shapes import Cand, Panel, Results, Shape
+from ucsearch.engine.kernels.common.shapes import Candidates, Panel, Results, Shape
 from ucsearch.engine.status import Fault, First, Status
 from ucsearch.lab.comparators.kernels import streams
 from ucsearch.lab.comparators.plain.sampling import CEM, HEAD
@@ -404,7 +404,7 @@ def build(rules: Rules, k: Shape, jit: Any) -> Callable[..., None]:
         d, m, rows = iset[DEPTH], actions.shape[1], rows_of(panel)
         firsts = candidates_of(heap_of(), iset, panel)
         # One candidate, which shares with those of the first step what holds nothing from one call to the next.
-        cand = Cand(
+        cand = Candidates(
             np.empty(1, np.int64), np.empty(1), np.empty(1), firsts.rank, firsts.togo, np.empty((1, rows, N)),
             np.empty((1, rows if MEMBERS else 1)), firsts.work, firsts.edge, firsts.suffix, firsts.total,
         )  # fmt: skip
