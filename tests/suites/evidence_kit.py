@@ -16,10 +16,10 @@ import numpy as np
 
 import ucsearch as uc
 from ucsearch.cli import demo
-from ucsearch.lab.suites.evidence.drawn import draw
 from ucsearch.lab.suites.evidence.ledger import LEDGER, Look, append_look, before, by_dataset, read_ledger
 from ucsearch.lab.suites.evidence.manifest import seal, write_evidence
 from ucsearch.lab.suites.evidence.rows import row_bytes, sort_rows
+from ucsearch.lab.suites.evidence.sample import draw
 from ucsearch.lab.suites.gates.derive import conclude
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.selection import select

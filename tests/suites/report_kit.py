@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tests.suites.evidence_kit import sample
-from ucsearch.lab.suites.evidence.drawn import draw
 from ucsearch.lab.suites.evidence.ledger import LEDGER, Look, append_look, before, by_dataset, own_look, read_ledger
 from ucsearch.lab.suites.evidence.manifest import write_evidence
+from ucsearch.lab.suites.evidence.sample import draw
 from ucsearch.lab.suites.gates.derive import conclude
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.selection import select

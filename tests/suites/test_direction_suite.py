@@ -13,10 +13,9 @@ import pytest
 from tests.kit.suites import begun, shared_run
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.base import PathForecast
-from ucsearch.lab.suites.evidence.drawn import draw
 from ucsearch.lab.suites.evidence.manifest import json_lines
 from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
-from ucsearch.lab.suites.evidence.samples import chained
+from ucsearch.lab.suites.evidence.sample import chained, draw
 from ucsearch.lab.suites.evidence.tables import check_row, fill
 from ucsearch.lab.suites.job import Job, TestSplitClosed
 from ucsearch.lab.suites.kinds.direction import ett as direction

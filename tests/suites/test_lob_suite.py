@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kit.suites import shared_run
 from ucsearch.errors import DataError
 from ucsearch.lab.data.lob import read_fi2010
 from ucsearch.lab.suites.kinds.direction.books import Cut, from_fi2010, made_book
@@ -131,8 +132,8 @@ def test_networks_that_are_not_what_was_trained_are_refused(tmp_path: Path, monk
         load_networks(BOOKS[0], 3)
 
 
-def test_the_mini_suite_runs_and_verifies(tmp_path: Path) -> None:
-    run = evaluate("lob-direction-mini", tmp_path, threads=1)
+def test_the_mini_suite_runs_and_verifies(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = shared_run("lob-direction-mini", tmp_path_factory)
     report = verify_evidence(run.folder)
     assert (report.problems, report.malformed) == ((), "")
     assert all(check["pass"] for check in run.statement["predicate"]["checks"])

@@ -70,7 +70,7 @@ def test_too_few_series_are_named_before_any_work(tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("series,value\n" + "".join(f"a,{i % 5}\n" for i in range(300)))
     refusals = {
-        "retail-lots-mini": r"^sample-daily: \d series of at least .* expected \d+ \(of 1 given, ",
+        "retail-lots-mini": r"^sample-daily: \d series of at least .* expected \d+ \(ask for fewer .* of 1, ",
         "truck200-mini": "saw 1 unopened items in sample-daily, expected at least ",
     }
     for name, words in refusals.items():
@@ -116,5 +116,5 @@ def test_series_that_were_seen_before_take_no_part(tmp_path: Path) -> None:
         suite = parse_suite(text.replace("[walkforward]", f"[walkforward]\n{line}", 1))
         with pytest.raises(DataError, match=f"^sample-daily: {count} series of at least"):
             evaluate(suite, tmp_path / "out", threads=1, families={"sample-daily": path})
-    with pytest.raises(InputError, match="recalibrated"):
+    with pytest.raises(InputError, match="recalibrate = .off"):
         parse_suite(text.replace("[walkforward]", '[walkforward]\nforecaster = "unbiased"\nrecalibrate = "rolling"', 1))

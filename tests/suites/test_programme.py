@@ -35,11 +35,8 @@ def rows_of(run: Run) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", [*WALKED, *OTHERS])
 def test_a_suite_runs_from_end_to_end(name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    if name in WALKED:
-        run = evaluate(name, tmp_path, threads=1, underpowered=True)
-    else:
-        shutil.copytree(shared_run(name, tmp_path_factory).folder.parent, tmp_path, dirs_exist_ok=True)
-        run = run_of(tmp_path / name)
+    shutil.copytree(shared_run(name, tmp_path_factory).folder.parent, tmp_path, dirs_exist_ok=True)
+    run = run_of(tmp_path / name)
     report = verify_evidence(run.folder)
     assert (report.problems, report.malformed) == ((), "")
     predicate = run.statement["predicate"]

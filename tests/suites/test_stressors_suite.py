@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from studies.stress_figure import stress_figure
+from tests.kit.suites import shared_run
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.kinds.stressors.world import CLEAN, Stress, StressedWorld, recorded, shifted, watched
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.recheck.verify import verify_evidence
-from ucsearch.lab.suites.run import evaluate
-from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.replay.panel import Stretch
 
 ONSET, DECISIONS, START = 6, 14, 80
@@ -92,13 +90,13 @@ def test_sizes_that_mean_nothing_are_refused(stress: tuple[str, float]) -> None:
         Stress(*stress).check()  # type: ignore[arg-type]
 
 
-def test_the_mini_suite_runs_verifies_and_draws_its_figure(tmp_path: Path) -> None:
-    text = load_suite("stressors-mini").text.replace("missing = [0.5]\noutliers = [0.1]\ndelay = [3]\n", "")
-    run = evaluate(parse_suite(text), tmp_path, threads=1)
+def test_the_mini_suite_runs_verifies_and_draws_its_figure(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = shared_run("stressors-mini", tmp_path_factory)
     report = verify_evidence(run.folder)
     assert (report.problems, report.malformed) == ((), "")
     rows = [json.loads(line) for line in (run.folder / "rows.jsonl").read_text().splitlines()]
-    assert all(set(row["policies"]) == {CLEAN, "noise 1", "bias -3", "spread 0.1", "shift +1"} for row in rows)
+    stresses = {CLEAN, "noise 1", "bias -3", "spread 0.1", "missing 0.5", "outliers 0.1", "delay 3", "shift +1"}
+    assert all(set(row["policies"]) == stresses for row in rows)
     # Demand that doubles costs more where shortage is dear, whoever plans.
     assert sum(r["policies"]["shift +1"]["cost"] for r in rows) > sum(r["policies"][CLEAN]["cost"] for r in rows)
     # The verifier gets decisions of every stress, drawn by the rows; the windows' certificates are those without one.
@@ -106,8 +104,8 @@ def test_the_mini_suite_runs_verifies_and_draws_its_figure(tmp_path: Path) -> No
     sample = [json.loads(line) for line in (run.folder / "sample.jsonl").read_text().splitlines()]
     steps = [int(one["record"]["series"].rsplit("/", 1)[1]) for one in sample]
     assert len(sample) == 12
-    assert {step % 5 for step in steps if step >= 8} > {0}
+    assert {step % 8 for step in steps if step >= 8} > {0}
     assert any("12 of 12 sampled decisions" in note for note in report.notes)
     drawn = stress_figure(run.statement["predicate"]["tables"][0])
-    assert drawn.count("<title>") == 2 * 5
+    assert drawn.count("<title>") == 2 * 8
     assert "shift +1" in drawn

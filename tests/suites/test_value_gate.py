@@ -11,11 +11,11 @@ import pytest
 from scipy import stats
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.gates.clusters import cluster_lower
 from ucsearch.lab.suites.gates.power import power
 from ucsearch.lab.suites.gates.value import (
     TIMED,
     choose_by_cost,
+    cluster_lower,
     floors_of,
     is_worth_using,
     value_conclusion,

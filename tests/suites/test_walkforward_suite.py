@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from tests.kit.suites import shared_run
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.evidence.drawn import draw_series
 from ucsearch.lab.suites.evidence.ledger import read_ledger
 from ucsearch.lab.suites.evidence.manifest import read_evidence
+from ucsearch.lab.suites.evidence.sample import draw_series
 from ucsearch.lab.suites.job import Job, TestSplitClosed
 from ucsearch.lab.suites.kinds import KINDS, kind_of
 from ucsearch.lab.suites.recheck.rerun import rerun

@@ -16,10 +16,9 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple, Unpack
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.evidence.drawn import draw
 from ucsearch.lab.suites.evidence.manifest import json_lines, write_evidence
 from ucsearch.lab.suites.evidence.rows import EvidenceError
-from ucsearch.lab.suites.evidence.samples import chained
+from ucsearch.lab.suites.evidence.sample import chained, draw
 from ucsearch.lab.suites.gates.derive import conclude
 from ucsearch.lab.suites.gates.power import LEAST_POWER, is_wasted, may_open, power_record, power_words
 from ucsearch.lab.suites.job import Job, RunOptions

@@ -17,7 +17,7 @@ import numpy as np
 
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.rows import Row, windows_of
-from ucsearch.lab.suites.protocol.comparison import Protocol
+from ucsearch.lab.suites.protocol.comparison import Protocol, finite
 from ucsearch.replay.statistics import LEVEL, RESAMPLES, bootstrap_key, draws, mean, scale_free_delta
 from ucsearch.student import chi_square_quantile, noncentral_t_above, student_cdf, student_quantile
 
@@ -413,15 +413,11 @@ def _row(name: str, found: Estimate, costs: Mapping[str, Any], judged: str, key:
         return math.fsum(x for family in costs[policy].values() for values in family.values() for x in values)
 
     return {
-        "opponent": name, "mean": _number(found.mean), "lower": _number(found.lower), "upper": _number(found.upper),
-        "method": found.method, "cost": total(name), "own_cost": total(judged), "saved": _number(saved.mean),
-        "saved_lower": _number(saved.lower), "saved_upper": _number(saved.upper),
+        "opponent": name, "mean": finite(found.mean), "lower": finite(found.lower), "upper": finite(found.upper),
+        "method": found.method, "cost": total(name), "own_cost": total(judged), "saved": finite(saved.mean),
+        "saved_lower": finite(saved.lower), "saved_upper": finite(saved.upper),
     }  # fmt: skip
 
 
 def _plain(record: Any) -> dict[str, Any]:
-    return {k: _number(v) if isinstance(v, float) else v for k, v in record._asdict().items()}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return {k: finite(v) if isinstance(v, float) else v for k, v in record._asdict().items()}

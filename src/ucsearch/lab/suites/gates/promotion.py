@@ -7,12 +7,11 @@ number is needed (intersection-union): one false condition alone keeps the gate 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ucsearch.lab.suites.evidence.rows import Row, Window, windows_of
-from ucsearch.lab.suites.protocol.comparison import COMPARATORS, SHARE, Protocol, gate_row
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, SHARE, Protocol, finite, gate_row
 from ucsearch.lab.suites.protocol.rates import family_deltas, family_rates, overall_rate, violations
 from ucsearch.replay.statistics import bootstrap_key, bounds, cluster_interval, mean
 
@@ -49,7 +48,7 @@ def delta_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, Any]]:
                     "comparator": comparator,
                     "series": b.n,
                     "better": sum(d > 0.0 for d in deltas),
-                    **{name: value if math.isfinite(value) else None for name, value in figures.items()},
+                    **{name: finite(value) for name, value in figures.items()},
                 }
             )
     return found
@@ -68,7 +67,7 @@ def secondary_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, An
                 "comparator": comparator,
                 "families": len(means),
                 "clusters": len(set(clusters_of(protocol).values())),
-                **{name: value if math.isfinite(value) else None for name, value in figures},
+                **{name: finite(value) for name, value in figures},
             }
         )
     return found

@@ -16,11 +16,11 @@ from typing import Any
 
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.rows import Row, Window, sort_rows, windows_of
-from ucsearch.lab.suites.gates.clusters import cluster_lower
 from ucsearch.lab.suites.gates.power import LEAST_POWER, Power, power
-from ucsearch.lab.suites.protocol.comparison import SHARE, TIE, Protocol, gate_row, holds
-from ucsearch.lab.suites.protocol.rates import run_on, violations
-from ucsearch.replay.statistics import bootstrap_key, bounds, mean, scale_free_delta
+from ucsearch.lab.suites.protocol.comparison import SHARE, TIE, Protocol, finite, gate_row, holds
+from ucsearch.lab.suites.protocol.rates import by_series, overall_rate, run_on, violations
+from ucsearch.replay.statistics import LEAST, LEVEL, bootstrap_key, bounds, mean, scale_free_delta
+from ucsearch.student import student_quantile
 
 __all__ = [
     "FALLBACK",
@@ -30,6 +30,7 @@ __all__ = [
     "TIMED",
     "ValueQuestion",
     "choose_by_cost",
+    "cluster_lower",
     "floors_of",
     "is_worth_using",
     "value_conclusion",
@@ -70,24 +71,15 @@ def choose_by_cost(rows: Sequence[Row], protocol: Protocol, candidates: Sequence
     best: tuple[float, str] | None = None
     for candidate in sorted(candidates, key=lambda c: str(c["id"])):
         windows = windows_of(rows, "validation", candidate["id"])
-        if violations(windows, protocol.policy) != 0.0 or not _proved(windows, protocol) >= SHARE:
+        proved = overall_rate(windows, protocol.families, "passed")
+        if violations(windows, protocol.policy) != 0.0 or not proved >= SHARE:
             continue
-        by_family = [mean(list(_by_series(windows, f, protocol.policy, protocol.utility).values()))
+        by_family = [mean(list(by_series(windows, f, protocol.policy, protocol.utility).values()))
                      for f in protocol.families]  # fmt: skip
         utility = mean(by_family) if all(map(math.isfinite, by_family)) else math.nan
         if math.isfinite(utility) and (best is None or utility > best[0] + TIE):
             best = (utility, str(candidate["id"]))
     return None if best is None else best[1]
-
-
-def _proved(windows: Sequence[Window], protocol: Protocol) -> float:
-    rates = []
-    for family in protocol.families:
-        pairs = [(w.certificate.get("passed"), w.decisions) for w in windows if w.family == family]
-        if not pairs or any(a is None or not b for a, b in pairs):
-            return math.nan
-        rates.append(mean([float(a or 0) / float(b or 1) for a, b in pairs]))
-    return mean(rates)
 
 
 # -------------------------------------------------------------------- deltas
@@ -103,27 +95,18 @@ def value_deltas(
     A series that the opponent was not run on takes no part.
     """
     compared = run_on(windows, family, opponent)
-    found = _by_series(windows, family, policy, protocol.metric)
+    found = by_series(windows, family, policy, protocol.metric)
     own = {series: value for series, value in found.items() if series in compared}
-    other = _by_series(windows, family, opponent, protocol.metric)
+    other = by_series(windows, family, opponent, protocol.metric)
     if protocol.form == "cost":
         return {s: scale_free_delta(own[s], other[s], "cost") for s in sorted(own)}
-    best = _by_series(windows, family, HINDSIGHT, protocol.metric)
-    least = _by_series(windows, family, FALLBACK, protocol.metric)
+    best = by_series(windows, family, HINDSIGHT, protocol.metric)
+    least = by_series(windows, family, FALLBACK, protocol.metric)
     out = {}
     for s in sorted(own):
         room = best[s] - least[s]
         out[s] = (own[s] - other[s]) / room if room > 0.0 else math.nan
     return out
-
-
-def _by_series(windows: Sequence[Window], family: str, policy: str, metric: str) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for w in windows:
-        if w.family == family:
-            value = w.policies.get(policy, {}).get(metric)
-            found.setdefault(w.series, []).append(math.nan if value is None else float(value))
-    return {series: mean(values) for series, values in found.items()}
 
 
 def floors_of(value: Value) -> dict[str, float]:
@@ -203,11 +186,11 @@ def value_conclusion(rows: Sequence[Row], protocol: Protocol, value: Value) -> d
         "candidate": value["candidate"],
         "power": value["power"],
         "underpowered": value["underpowered"],
-        "uncertainty_active": _number(_share(windows, protocol, "uncertainty_active")),
+        "uncertainty_active": finite(overall_rate(windows, protocol.families, "uncertainty_active", POLICY)),
         "deltas": deltas,
         "gate": [
             gate_row("value_selected", 0 if value["candidate"] is None else 1, "==", 1),
-            gate_row("value_certificate", _share(windows, protocol, "passed"), ">=", SHARE),
+            gate_row("value_certificate", overall_rate(windows, protocol.families, "passed", POLICY), ">=", SHARE),
             gate_row("value_violations", violations(windows, POLICY), "==", 0),
             *(
                 gate_row(
@@ -240,26 +223,32 @@ def _delta_row(
         "opponent": opponent,
         "series": b.n,
         "better": sum(d > 0.0 for d in values),
-        "mean": _number(b.mean),
-        "by_series": _number(b.lower),
+        "mean": finite(b.mean),
+        "by_series": finite(b.lower),
         "clusters": len(set(names)) if declared else None,
         "by_cluster": by_cluster,
-        "lower": _number(b.lower if by_cluster is None else min(b.lower, by_cluster)),
-        "upper": _number(b.upper),
+        "lower": finite(b.lower if by_cluster is None else min(b.lower, by_cluster)),
+        "upper": finite(b.upper),
         "floor": floor,
     }
 
 
-def _share(windows: Sequence[Window], protocol: Protocol, count: str) -> float:
-    """Of the judged policy's decisions, equal mean over families; NaN where a window does not say."""
-    rates = []
-    for family in protocol.families:
-        own = [w for w in windows if w.family == family]
-        pairs = [(w.policies.get(POLICY, {}).get(count), w.decisions) for w in own]
-        if not pairs or any(a is None or not b for a, b in pairs):
-            return math.nan
-        rates.append(mean([float(a or 0) / float(b or 1) for a, b in pairs]))
-    return mean(rates)
+def cluster_lower(values: Sequence[float], clusters: Sequence[str], *, level: float = LEVEL) -> float | None:
+    """One-sided Student-t bound with the cluster-robust error of the mean and as many degrees of freedom as clusters
+    less one; None where there are fewer than three clusters or a value is not finite.
+
+    With every value a cluster of its own it is the ordinary Student-t bound.
+    """
+    names = sorted(set(clusters))
+    if len(values) != len(clusters) or len(names) < LEAST or not all(map(math.isfinite, values)):
+        return None
+    centre = mean(list(values))
+    totals = dict.fromkeys(names, 0.0)
+    for value, name in zip(values, clusters, strict=True):
+        totals[name] += value - centre
+    groups = len(names)
+    error = math.sqrt(math.fsum(t * t for t in totals.values()) * groups / (groups - 1)) / len(values)
+    return centre - student_quantile(level, groups - 1) * error
 
 
 def is_worth_using(conclusion: Mapping[str, Any] | None, looks: int) -> bool:
@@ -273,7 +262,3 @@ def is_worth_using(conclusion: Mapping[str, Any] | None, looks: int) -> bool:
         and looks == 1
         and all(row["pass"] is True and holds(row["left"], row["op"], row["right"]) for row in gate)
     )
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -12,7 +12,7 @@ from ucsearch.lab.suites.protocol.comparison import Protocol
 
 if TYPE_CHECKING:
     from ucsearch.lab.data.records import ResolvedFile
-    from ucsearch.lab.suites.evidence.drawn import Drawn
+    from ucsearch.lab.suites.evidence.sample import Drawn
     from ucsearch.lab.suites.job import Job
     from ucsearch.lab.suites.kinds.series import Family
     from ucsearch.lab.suites.suite import Suite
@@ -106,7 +106,7 @@ class Kind:
         return {}
 
     def sample(self, drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
-        """Records of the decisions that a hash of the rows drew, in their order (`evidence.samples.entry`)."""
+        """Records of the decisions that a hash of the rows drew, in their order (`evidence.sample.entry`)."""
         return []
 
     # ---------------------------------------------------------------- for kinds

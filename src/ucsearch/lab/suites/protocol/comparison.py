@@ -10,13 +10,16 @@ from typing import Any
 from ucsearch.errors import InputError
 from ucsearch.replay.statistics import LEVEL
 
-__all__ = ["COMPARATORS", "LEVEL", "SHARE", "TIE", "Protocol", "gate_row", "holds"]
+__all__ = ["COMPARATORS", "LEVEL", "SHARE", "TIE", "Protocol", "finite", "gate_row", "holds", "is_sampler"]
 
 SHARE = 0.95
 """What certificate, risk-active and audit shares must reach. Not a setting: the gate is the same for every suite."""
 
 COMPARATORS = ("cem", "mppi", "risk-random")
 """Whom the gate wants beaten in every family."""
+
+SAMPLERS = (*COMPARATORS, "rand-shoot")
+"""Policies that draw plans; every figure of theirs is a mean over seeds."""
 
 TIE = 1e-12
 """Rates and slacks that differ by less are equal."""
@@ -71,6 +74,16 @@ class Protocol:
         return cls(**content)
 
 
+def is_sampler(policy: str) -> bool:
+    """Whether a policy draws plans, at whatever budget."""
+    return policy.removesuffix("-wide").removesuffix("-time") in SAMPLERS
+
+
+def finite(value: float | None) -> float | None:
+    """The value as evidence holds it; None for what is no finite number."""
+    return None if value is None or not math.isfinite(value) else value
+
+
 def holds(left: Any, op: str, right: Any) -> bool:
     """Whether `left op right`. What is no finite number never holds."""
     for value in (left, right):
@@ -93,7 +106,7 @@ def gate_row(
     name: str, left: float | None, op: str, right: float, *, family: str | None = None, comparator: str | None = None
 ) -> dict[str, Any]:
     """A condition with its figures; a left side that is not finite is null and fails."""
-    figure = None if left is None or not math.isfinite(left) else left
+    figure = finite(left)
     return {
         "name": name,
         "family": family,

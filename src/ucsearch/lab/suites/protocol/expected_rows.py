@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ucsearch.lab.suites.evidence.rows import Row
+from ucsearch.lab.suites.protocol.comparison import is_sampler
 from ucsearch.lab.suites.recheck.differences import Problem, differences
 
-__all__ = ["SAMPLERS", "Expected", "Plan", "both_splits", "budget_problems", "is_sampler", "place_of", "row_problems"]
+__all__ = ["Expected", "Plan", "both_splits", "budget_problems", "place_of", "row_problems"]
 
 Table = Mapping[str, Any]
 Expected = int | tuple[str, ...] | None
 """How many series, or which; None where only the data can say."""
 
-SAMPLERS = ("cem", "mppi", "risk-random")
 SPENT = 0.95
 """Of its budget a sampler must have spent so much: plans that end in a dead end cost less than they might."""
 
@@ -86,10 +86,6 @@ def _first(ids: Sequence[str], count: int | None) -> Sequence[str]:
     """The series that samplers run on: the first by a hash of their id."""
     ordered = sorted(ids, key=lambda one: hashlib.sha256(f"ucsearch/{one}".encode()).digest())
     return ordered if count is None else ordered[:count]
-
-
-def is_sampler(policy: str) -> bool:
-    return policy.removesuffix("-wide").removesuffix("-time") in (*SAMPLERS, "rand-shoot")
 
 
 def _windows(plan: Plan, split: str, windows: Sequence[Row], where: str, sampled: bool = True) -> Iterator[Problem]:

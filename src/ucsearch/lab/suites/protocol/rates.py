@@ -7,14 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from ucsearch.lab.suites.evidence.rows import Window
-from ucsearch.lab.suites.protocol.comparison import COMPARATORS, Protocol
+from ucsearch.lab.suites.protocol.comparison import Protocol, is_sampler
 from ucsearch.replay.statistics import mean, scale_free_delta
 
-__all__ = ["equal_mean", "family_deltas", "family_rates", "family_utility", "is_sampler", "overall_rate", "run_on",
+__all__ = ["by_series", "equal_mean", "family_deltas", "family_rates", "family_utility", "overall_rate", "run_on",
            "violations", "weakest"]  # fmt: skip
-
-SAMPLERS = (*COMPARATORS, "rand-shoot")
-"""Policies that draw plans; every figure of theirs is a mean over seeds."""
 
 
 def family_rates(windows: Sequence[Window], families: Iterable[str], count: str) -> dict[str, float]:
@@ -23,18 +20,20 @@ def family_rates(windows: Sequence[Window], families: Iterable[str], count: str)
     return {family: math.nan if share is None else float(share) for family, share in shares.items()}
 
 
-def overall_rate(windows: Sequence[Window], families: Iterable[str], count: str) -> float:
-    """Equal mean of the families' shares; NaN where one is."""
-    shares = list(_shares(windows, families, count).values())
+def overall_rate(windows: Sequence[Window], families: Iterable[str], count: str, policy: str | None = None) -> float:
+    """Equal mean of the families' shares; NaN where one is. With `policy` the count stands among its metrics."""
+    shares = list(_shares(windows, families, count, policy).values())
     known = [share for share in shares if share is not None]
     return float(sum(known) / len(known)) if known and len(known) == len(shares) else math.nan
 
 
-def _shares(windows: Sequence[Window], families: Iterable[str], count: str) -> dict[str, Fraction | None]:
+def _shares(
+    windows: Sequence[Window], families: Iterable[str], count: str, policy: str | None = None
+) -> dict[str, Fraction | None]:
     """As fractions: 19 of 20 is 0.95, in however many windows."""
     rates: dict[str, list[Fraction | None]] = {family: [] for family in families}
     for w in windows:
-        counted = w.certificate.get(count)
+        counted = (w.certificate if policy is None else w.policies.get(policy, {})).get(count)
         if w.family in rates:
             silent = counted is None or not w.decisions
             rates[w.family].append(None if silent else Fraction(int(counted or 0), int(w.decisions or 0)))
@@ -62,7 +61,7 @@ def violations(windows: Sequence[Window], policy: str) -> float:
 
 def family_utility(windows: Sequence[Window], protocol: Protocol) -> dict[str, float]:
     """Utility of the judged policy: windows -> series -> family."""
-    found = {f: _by_series(windows, f, protocol.policy, protocol.utility) for f in protocol.families}
+    found = {f: by_series(windows, f, protocol.policy, protocol.utility) for f in protocol.families}
     return {family: mean(list(series.values())) for family, series in found.items()}
 
 
@@ -73,8 +72,8 @@ def family_deltas(
 
     `few`: a sampler may have run on fewer series, and the others take no part; where it must run, `declared` says.
     """
-    own = _by_series(windows, family, protocol.policy, protocol.metric)
-    other = _by_series(windows, family, comparator, protocol.metric)
+    own = by_series(windows, family, protocol.policy, protocol.metric)
+    other = by_series(windows, family, comparator, protocol.metric)
     compared = run_on(windows, family, comparator) if few else set(own)
     return [scale_free_delta(own[series], other[series], protocol.form) for series in sorted(own) if series in compared]
 
@@ -86,11 +85,8 @@ def run_on(windows: Sequence[Window], family: str, policy: str) -> set[str]:
     return {w.series for w in windows if w.family == family and (not few or policy in w.policies)}
 
 
-def is_sampler(policy: str) -> bool:
-    return policy.removesuffix("-wide").removesuffix("-time") in SAMPLERS
-
-
-def _by_series(windows: Sequence[Window], family: str, policy: str, metric: str) -> dict[str, float]:
+def by_series(windows: Sequence[Window], family: str, policy: str, metric: str) -> dict[str, float]:
+    """A policy's metric in each series of a family, its windows averaged; NaN where a window does not say."""
     found: dict[str, list[float]] = {}
     for w in windows:
         if w.family == family:

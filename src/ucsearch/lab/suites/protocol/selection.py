@@ -15,7 +15,7 @@ from typing import Any
 
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.rows import Row, row_bytes, windows_of
-from ucsearch.lab.suites.protocol.comparison import COMPARATORS, SHARE, TIE, Protocol
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, SHARE, TIE, Protocol, finite
 from ucsearch.lab.suites.protocol.rates import (
     equal_mean,
     family_deltas,
@@ -121,12 +121,12 @@ def _judge(rows: Sequence[Row], protocol: Protocol, candidate: Candidate) -> dic
         "risk": candidate["risk"],
         "settings": dict(candidate),
         "figures": {
-            **{name: _number(value) for name, value in figures.items()},
+            **{name: finite(value) for name, value in figures.items()},
             "families": {
                 family: {
-                    "certificate": _number(passed[family]),
-                    "risk_active": _number(active[family]),
-                    "deltas": {other: _number(value) for other, value in deltas[family].items()},
+                    "certificate": finite(passed[family]),
+                    "risk_active": finite(active[family]),
+                    "deltas": {other: finite(value) for other, value in deltas[family].items()},
                 }
                 for family in protocol.families
             },
@@ -180,10 +180,6 @@ def _record(
         "eligible": chosen is not None and chosen["eligible"],
         "reason": reason,
     }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _or_least(value: float | None) -> float:

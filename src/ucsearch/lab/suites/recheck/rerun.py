@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError
-from ucsearch.lab.suites.evidence.drawn import draw_series
 from ucsearch.lab.suites.evidence.ledger import LEDGER
 from ucsearch.lab.suites.evidence.manifest import Evidence, read_part
 from ucsearch.lab.suites.evidence.rows import Row
+from ucsearch.lab.suites.evidence.sample import draw_series
 from ucsearch.lab.suites.job import Job, Progress, RunOptions
 from ucsearch.lab.suites.recheck.differences import Problem, differences
 from ucsearch.lab.suites.run import data_of, evaluate, run_share

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import UCSearchError
-from ucsearch.lab.suites.evidence.drawn import draw
 from ucsearch.lab.suites.evidence.ledger import (
     LEDGER,
     Look,
@@ -38,6 +37,7 @@ from ucsearch.lab.suites.evidence.ledger import (
 )
 from ucsearch.lab.suites.evidence.manifest import Evidence, FalseClaim, read_evidence
 from ucsearch.lab.suites.evidence.rows import EvidenceError, Row, split_problems
+from ucsearch.lab.suites.evidence.sample import draw
 from ucsearch.lab.suites.gates.derive import DERIVED, derive
 from ucsearch.lab.suites.gates.power import may_open, power_record
 from ucsearch.lab.suites.gates.primary import GATE

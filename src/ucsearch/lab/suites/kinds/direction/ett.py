@@ -18,9 +18,8 @@ from pydantic import Field
 
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.lab.comparators import RiskGreedy, key_from, match_exposure
-from ucsearch.lab.suites.evidence.drawn import Drawn
 from ucsearch.lab.suites.evidence.rows import Row
-from ucsearch.lab.suites.evidence.samples import entry
+from ucsearch.lab.suites.evidence.sample import Drawn, entry
 from ucsearch.lab.suites.evidence.tables import cell_check, column
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.direction.actions import (

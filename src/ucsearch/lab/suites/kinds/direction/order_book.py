@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ucsearch.decision.decision import DecisionPanel
-from ucsearch.lab.suites.evidence.drawn import Drawn
-from ucsearch.lab.suites.evidence.samples import entry
+from ucsearch.lab.suites.evidence.sample import Drawn, entry
 from ucsearch.lab.suites.evidence.tables import cell_check, column
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.direction.actions import Budget, answers, figures, hindsight, policies, walk

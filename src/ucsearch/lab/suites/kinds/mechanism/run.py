@@ -16,7 +16,7 @@ import numpy as np
 
 from ucsearch.forecast import RidgePaths
 from ucsearch.lab.comparators import key_from
-from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.evidence.sample import Drawn
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.mechanism.measure import Diagnosis, coverage

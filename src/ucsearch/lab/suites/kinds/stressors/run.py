@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 
 from ucsearch.forecast.streams import series_stream
 from ucsearch.lab.comparators import key_from
-from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.evidence.sample import Drawn
 from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection

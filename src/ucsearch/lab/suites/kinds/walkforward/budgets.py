@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ucsearch.lab.suites.evidence.rows import Row
-from ucsearch.lab.suites.protocol.expected_rows import SAMPLERS, Plan, budget_problems, place_of
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS
+from ucsearch.lab.suites.protocol.expected_rows import Plan, budget_problems, place_of
 from ucsearch.lab.suites.recheck.differences import Problem, differences
 from ucsearch.tasks import TASKS
 
@@ -69,7 +70,7 @@ def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -
             continue
         for row, side in zip(validation, sides, strict=True):
             budget = settings["samples"] * depth * row["decisions"]
-            for sampler in SAMPLERS:
+            for sampler in COMPARATORS:
                 yield from budget_problems(side, sampler, budget, f"rows.jsonl {place_of(row)} candidates.{name}")
     chosen = held.get(selection["candidate"])
     if chosen is None:
@@ -80,7 +81,7 @@ def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -
         each = chosen["depth"] * row["decisions"]
         if own.comparators.series is not None and "cem" not in row["policies"]:
             continue  # whether it must be there, the plan says
-        for sampler in (*SAMPLERS, *(["rand-shoot"] if "rand-shoot" in own.comparators.others else [])):
+        for sampler in (*COMPARATORS, *(["rand-shoot"] if "rand-shoot" in own.comparators.others else [])):
             yield from budget_problems(
                 row["policies"], sampler, chosen["samples"] * each, f"rows.jsonl {place_of(row)}"
             )
@@ -115,7 +116,7 @@ def _value(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> 
         if own.comparators.series is not None and "cem-time" not in row["policies"]:
             continue
         budget = declared.time_samples * chosen["depth"] * row["decisions"]
-        for sampler in SAMPLERS:
+        for sampler in COMPARATORS:
             yield from budget_problems(row["policies"], f"{sampler}-time", budget, f"rows.jsonl {place_of(row)}")
 
 

@@ -1,5 +1,5 @@
 """The policies a walk-forward suite compares with: comparators at the chosen candidate's risk, depth and budget;
-practitioners' rules, tuned on validation."""
+practitioners' rules, tuned on validation; learned policies, trained on what comes before the validation windows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from time import process_time
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.forecast.base import Forecaster
+from ucsearch.forecast.streams import series_stream
 from ucsearch.lab.comparators import (
     CEM,
     MPPI,
@@ -23,11 +26,12 @@ from ucsearch.lab.comparators import (
     key_from,
     match_exposure,
 )
+from ucsearch.lab.learned.boundary import forecast_features, load_learned, train_offline
 from ucsearch.lab.suites.kinds.walkforward.settings import Option, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import without_lattice
-from ucsearch.lab.suites.protocol.comparison import COMPARATORS
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, is_sampler
 from ucsearch.policies import Exact, Policy
-from ucsearch.replay.choosers import Searched
+from ucsearch.replay.choosers import Learned, Searched
 from ucsearch.replay.linear import LinearStorage, has_solver
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.roster import Budget, Entry, ordering_rules, practitioners, searches
@@ -36,8 +40,19 @@ from ucsearch.replay.walk import Choice, Seen, Walk, walk
 from ucsearch.tasks import LeadTimeInventory, Storage
 from ucsearch.tasks.base import Binding
 
-__all__ = ["NAMES", "Rivals", "always_fallback", "timed_walks", "tuned_practitioners", "tuned_walks"]
+__all__ = [
+    "NAMES",
+    "NETWORK",
+    "Rivals",
+    "always_fallback",
+    "learned_walk",
+    "timed_walks",
+    "training_data",
+    "tuned_practitioners",
+    "tuned_walks",
+]
 
+Floats = NDArray[np.float64]
 CLASSICS = {
     "base-stock": "base-stock", "capped-base-stock": "capped base-stock", "s-S": "(s,S)", "s-nQ": "(s,nQ)",
     "newsvendor": "newsvendor", "newsvendor-free": "newsvendor, free", "rolling-quantile": "rolling quantile",
@@ -54,7 +69,10 @@ NAMES = CLASSICS | {
 }  # fmt: skip
 """Practitioners' names in suites -> in the roster. In rows they stand as `<name>-tuned`."""
 
-_SAMPLED = ("cem", "mppi", "risk-random", "rand-shoot")
+
+NETWORK = "ett-inventory"  # DQN and PPO come with the package under this name
+_LENGTH = 600  # values of each series that are played
+_SEED = 1
 
 
 class Rivals:
@@ -78,12 +96,9 @@ class Rivals:
     def _option(self, name: str) -> Option:
         return next((o for o in self.s.comparators.options if o.name == name), Option())
 
-    def is_sampler(self, name: str) -> bool:
-        return name.removesuffix("-wide") in _SAMPLED
-
     def seeds(self, name: str) -> int:
         """Runs whose figures are averaged."""
-        return len(self.keys) if self.is_sampler(name) else 1
+        return len(self.keys) if is_sampler(name) else 1
 
     def walks(self, name: str, option: str = "plain", samples: int | None = None) -> list[Walk]:
         """One walk for each seed."""
@@ -246,3 +261,44 @@ def timed_walks(rivals: Rivals, candidate: Mapping[str, Any], samples: int) -> d
         walks = rivals.walks(name, candidate["options"][name], samples)
         found[f"{name}-time"] = walks, process_time() - begun
     return found
+
+
+# -------------------------------------------------------------------- learned policies
+
+
+def training_data(
+    validation: Panel, binding: Binding, forecaster: Forecaster, horizon: int, key: int
+) -> tuple[list[Floats], list[Floats]]:
+    """Outcomes (T,) and what the forecast says of them (T, 3), of every series before its validation windows."""
+    outcomes, features = [], []
+    for s in validation.stretches:
+        if s.window != 0:
+            continue
+        least = forecaster.min_history(s.season)
+        marks = np.arange(max(least, s.start - _LENGTH - 1), s.start - 1, dtype=np.int64)
+        made = forecaster.forecast(
+            s.y[: s.start], marks, horizon=horizon, season=s.season,
+            stream=series_stream(key, f"{s.family}/{s.series}/fit"),
+        )  # fmt: skip
+        members = np.asarray(made.expand().members)  # (T, J, H)
+        before = s.y[marks]
+        future = binding.outcomes(members, np.repeat(before[:, None], members.shape[1], axis=1))
+        features.append(forecast_features(future, binding.delay))
+        outcomes.append(binding.outcomes(s.y[marks + 1][:, None], before)[:, 0])
+    return outcomes, features
+
+
+def learned_walk(
+    name: str, panel: Panel, validation: Panel, binding: Binding, forecaster: Forecaster, horizon: int, key: int
+) -> Walk:
+    """One learned policy on the windows of a panel."""
+    task = binding.task
+    if name in ("fqi", "cql"):
+        start = binding.start(panel.trace(0))[0]
+        outcomes, features = training_data(validation, binding, forecaster, horizon, key)
+        policy = train_offline("fqi" if name == "fqi" else "cql", task, start, outcomes, features, seed=_SEED)
+    elif name in ("dqn", "ppo"):
+        policy = load_learned(f"{NETWORK}-{name}")
+    else:
+        raise InputError("comparators.learned", repr(name), "fqi, cql, dqn or ppo")
+    return walk(panel, Learned(policy, lambda trace: forecast_features(trace.members[..., 0], binding.delay)))

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.engine.arrays import Col
-from ucsearch.lab.suites.evidence.drawn import Drawn
-from ucsearch.lab.suites.evidence.samples import entry
+from ucsearch.lab.suites.evidence.sample import Drawn, entry
 from ucsearch.replay.metrics import cvar20, max_drawdown, utility
 from ucsearch.replay.panel import Panel, Stretch
 from ucsearch.replay.walk import Walk

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.lab.comparators import key_from
-from ucsearch.lab.suites.evidence.drawn import Drawn
+from ucsearch.lab.suites.evidence.sample import Drawn
 from ucsearch.lab.suites.gates.value import ValueQuestion, choose_by_cost
 from ucsearch.lab.suites.job import Job
 from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
 from ucsearch.lab.suites.kinds.series import Pool, by_hash
-from ucsearch.lab.suites.kinds.walkforward.learned import learned_walk
 from ucsearch.lab.suites.kinds.walkforward.rivals import (
     Rivals,
     always_fallback,
+    learned_walk,
     timed_walks,
     tuned_practitioners,
     tuned_walks,
@@ -41,7 +41,7 @@ from ucsearch.lab.suites.kinds.walkforward.rows import (
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.tables import checks_of, tables_of
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS, World
-from ucsearch.lab.suites.protocol.comparison import COMPARATORS, Protocol
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS, Protocol, is_sampler
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Exact, Proof
 from ucsearch.replay.choosers import Certified, Searched
@@ -282,12 +282,12 @@ class WalkForward(Kind):
         jobs = {name: make for name, make in every.items() if self._is_whole or name not in self.left_out()}
         for name, make in self.each("policies on test", jobs.items()):
             begun = process_time()
-            if rivals.is_sampler(name):
+            if is_sampler(name):
                 some = self.job.shard(f"test-{name}", partial(self._averaged, sampling[name], told))
                 by_policy[name] = spread(some, places, len(panel))
             else:
                 by_policy[name] = self.job.shard(f"test-{name}", partial(self._averaged, make, best))
-            count = len(few) if rivals.is_sampler(name) else len(panel)
+            count = len(few) if is_sampler(name) else len(panel)
             self.job.timing(name, process_time() - begun, panel.decisions * count * rivals.seeds(name))
         certificate = certificates_of(walked)
         if self.s.levels:

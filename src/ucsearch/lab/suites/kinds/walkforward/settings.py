@@ -11,7 +11,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
-from ucsearch.lab.suites.protocol.expected_rows import SAMPLERS, Expected, Plan
+from ucsearch.lab.suites.protocol.comparison import COMPARATORS
+from ucsearch.lab.suites.protocol.expected_rows import Expected, Plan
 from ucsearch.lab.suites.recheck.differences import Problem
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, ProofKind, Run, UCBeam
 
@@ -133,9 +134,9 @@ class Comparators(SettingsTable):
 
     def policies(self) -> frozenset[str]:
         """Names of everybody in a test row."""
-        names = {"uc", "hindsight", *SAMPLERS, *self.others, *self.learned}
+        names = {"uc", "hindsight", *COMPARATORS, *self.others, *self.learned}
         if self.wide:
-            names |= {f"{name}-wide" for name in SAMPLERS}
+            names |= {f"{name}-wide" for name in COMPARATORS}
         if self.exposure_matched:
             names.add("risk-greedy-matched")
         return frozenset(names)
@@ -256,8 +257,8 @@ class WalkForwardSettings(SettingsTable):
         against: frozenset[str] = frozenset()
         if self.practitioners:
             tuned = (f"{name}-tuned" for name in self.practitioners)
-            against = frozenset((*tuned, *(f"{name}-time" for name in SAMPLERS), "fallback"))
-        samplers: frozenset[str] = frozenset(SAMPLERS) if compared.validation else frozenset()
+            against = frozenset((*tuned, *(f"{name}-time" for name in COMPARATORS), "fallback"))
+        samplers: frozenset[str] = frozenset(COMPARATORS) if compared.validation else frozenset()
         return Plan(
             series={"validation": families, "test": families},
             windows={"validation": cut.validation, "test": cut.test},

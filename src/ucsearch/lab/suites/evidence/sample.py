@@ -1,17 +1,22 @@
-"""Which decisions of a run are exported for the verifier: drawn by a hash of the rows, so that nobody picks them.
+"""The decisions of a run that are exported for the verifier, and the lines of a log that they become.
 
-The hash covers all rows. Whoever changes a row has another sample to show.
+They are drawn by a hash of all rows, so that nobody picks them: whoever changes a row has another sample to show.
 """
 
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ucsearch.decision.decision import Decision
 from ucsearch.lab.suites.evidence.rows import Row, row_bytes, sort_rows
+from ucsearch.records.canonical import canonical
+from ucsearch.records.entries import GENESIS, entry_digest, next_head
+from ucsearch.records.record import decision_record
 
-__all__ = ["Drawn", "draw", "draw_series"]
+__all__ = ["Drawn", "chained", "draw", "draw_series", "entry"]
 
 
 class Drawn(NamedTuple):
@@ -51,3 +56,19 @@ def draw_series(rows: Sequence[Row], share: float) -> list[tuple[str, str]]:
 
 def _place(key: bytes, name: str) -> bytes:
     return hashlib.sha256(key + name.encode()).digest()
+
+
+def entry(series: str, decision: Decision, where: str) -> dict[str, Any]:
+    """A decision as JSON values: its sealed record and the blobs it refers to; `where` is its task's name."""
+    record, blobs = decision_record(decision, series=series, where=where)
+    return {"record": record, "blobs": {name: b64encode(data).decode("ascii") for name, data in blobs.items()}}
+
+
+def chained(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries as lines of an exported log, chained from its beginning; no clock."""
+    lines, head = [], GENESIS
+    for seq, one in enumerate(entries, start=1):
+        digest = entry_digest(canonical(one["record"]))
+        previous, head = head, next_head(head, seq, digest, None)
+        lines.append({**one, "digest": digest, "head": head, "previous": previous, "seq": seq, "written_at": None})
+    return lines
