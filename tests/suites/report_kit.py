@@ -104,7 +104,7 @@ def write_folder(
     windows = {split: 1 + max((r["window"] for r in rows if r["split"] == split), default=1)
                for split in ("validation", "test")}  # fmt: skip
     others = sorted({p for r in tests for p in r["policies"]} - {"uc", "hindsight", *SAMPLERS})
-    task = {"name": "lead_time_inventory", "lead_time": 2, "ratio": 19.0}
+    task = {"name": "lead_time_inventory", "lead_time": 2, "shortage": 19.0}
     table: dict[str, Any] = {
         "families": families, "task": task, "gate": gate, "splits": {**windows, "decisions": 12},
         "candidates": {"policies": ["exact"], "risks": [0.5], "depths": [4]},

@@ -116,5 +116,5 @@ def test_series_that_were_seen_before_take_no_part(tmp_path: Path) -> None:
         suite = parse_suite(text.replace("[walkforward]", f"[walkforward]\n{line}", 1))
         with pytest.raises(DataError, match=f"^sample-daily: {count} series of at least"):
             evaluate(suite, tmp_path / "out", threads=1, families={"sample-daily": path})
-    with pytest.raises(InputError, match="recalibrate = .off"):
+    with pytest.raises(InputError, match="recalibrate = "):
         parse_suite(text.replace("[walkforward]", '[walkforward]\nforecaster = "unbiased"\nrecalibrate = "rolling"', 1))
