@@ -21,7 +21,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.request
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,7 +99,8 @@ class Service:
         (self.folder / "service.toml").write_text(CONFIG.format(log=json.dumps(log)))
         (self.folder / "orders.toml").write_text(PLAN)
         write_tokens(self.folder / "tokens.toml")
-        self.token = TokenBook(self.folder / "tokens.toml").add("bench", "agent")
+        book = TokenBook(self.folder / "tokens.toml")
+        self.token, self.operator = book.add("bench", "agent"), book.add("somebody", "operator")
         command = [sys.executable, "-c", "from ucsearch.cli.main import main; main()", "service"]
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.admin_port = int(free.getsockname()[1])
@@ -115,6 +118,7 @@ class Service:
             raise RuntimeError(f"the service did not start ({line!r})")
         self.ready_s, self.ready_cpu_s = time.perf_counter() - started, self.cpu_s()
         self.port = int(line.rpartition(":")[2])
+        self.ready_mb = self.memory_mb()
 
     def cpu_s(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -127,6 +131,12 @@ class Service:
     def memory_mb(self) -> float:
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024.0  # type: ignore[index]
+
+    def refusals(self) -> float:
+        """Requests that the service says it has refused."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        return sum(float(x) for x in re.findall(r"^ucsearch_refusals_total\{.*\} (\S+)$", text, re.M))
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -156,8 +166,15 @@ class Load:
 
     def request(self, first: int, count: int = 1) -> bytes:
         data = ('{"items":[' + ",".join(self.texts[(first + k) % 500] for k in range(count)) + "]}").encode()
+        return self._post("decisions", self.service.token, data)
+
+    def control(self, action: str) -> bytes:
+        """A person who pauses or resumes the plan."""
+        return self._post(action, self.service.operator, b'{"why":"for the measurement"}')
+
+    def _post(self, path: str, token: str, data: bytes) -> bytes:
         head = (
-            f"POST /v1/plans/orders/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.service.token}"
+            f"POST /v1/plans/orders/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}"
             f"\r\nContent-Type: application/json\r\nIdempotency-Key: {self.key}-{next(self.count)}"
             f"\r\nContent-Length: {len(data)}\r\n\r\n"
         )
@@ -169,16 +186,19 @@ def busy_s(service: Service) -> float:
     return service.cpu_s() + own.ru_utime + own.ru_stime
 
 
-async def closed_loop(load: Load, seconds: float, clients: int, count: int = 1) -> dict[str, float]:
-    """So many clients, each asking again as soon as it is answered."""
-    wires, end, done, codes = Wires(load.service.port), time.perf_counter() + seconds, 0, Counter[int]()
+async def closed_loop(
+    load: Load, seconds: float, clients: int, count: int = 1, *, null: bool = False
+) -> dict[str, float]:
+    """So many clients, each asking again as soon as it is answered; `null` asks the null endpoint."""
+    port = load.service.admin_port if null else load.service.port
+    wires, end, done, codes = Wires(port), time.perf_counter() + seconds, 0, Counter[int]()
     turn = 0
 
     async def one() -> None:
         nonlocal done, turn
         while time.perf_counter() < end:
             turn += 1
-            status, _ = await wires.send(load.request(turn * count, count))
+            status, _ = await wires.send(load.null if null else load.request(turn * count, count))
             codes[status] += 1
             done += count if status == 200 else 0
 
@@ -198,6 +218,31 @@ def open_loop(load: Load, seconds: float, rate: float, null: bool = False) -> di
     port = load.service.admin_port if null else load.service.port
     found = OpenLoop(port, lambda n: load.null if null else load.request(n)).run(seconds, rate)
     return {**found, "service_cpu_s": load.service.cpu_s() - before}
+
+
+def overload(load: Load, seconds: float, rate: float) -> dict[str, Any]:
+    """An open loop beyond what can be worked off, while a person pauses the plan and resumes it again and again."""
+    over, pauses = threading.Event(), list[tuple[int, float]]()
+
+    async def press() -> None:
+        wires = Wires(load.service.port)
+        while not over.wait(0.5):
+            for action in ("pause", "resume"):
+                began = time.perf_counter()
+                status, _ = await wires.send(load.control(action))
+                pauses.append((status, 1e3 * (time.perf_counter() - began)))
+
+    before = load.service.refusals()
+    person = threading.Thread(target=lambda: asyncio.run(press()))
+    person.start()
+    found = open_loop(load, seconds, rate)
+    over.set()
+    person.join()
+    return {
+        **found, "counted": load.service.refusals() - before,
+        "pauses": len(pauses), "pauses_through": sum(status == 201 for status, _ in pauses),
+        "pause_ms": max(ms for _, ms in pauses),
+    }  # fmt: skip
 
 
 def syncs(folder: Path, count: int = 200, every_s: float = 0.005) -> dict[str, float]:
@@ -227,6 +272,7 @@ async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
     out: dict[str, Any] = {"ready_s": load.service.ready_s, "ready_cpu_s": load.service.ready_cpu_s}
     await closed_loop(load, 1.0, 8)  # caches
     out["alone"] = await closed_loop(load, min(seconds, 5.0), 1)
+    out["null_64"] = await closed_loop(load, min(seconds, 5.0), CLIENTS, null=True)
     out["clients_64"] = await closed_loop(load, seconds, CLIENTS)
     out["batches_of_300"] = await closed_loop(load, min(seconds, 10.0), 1, BATCH)
     out["sync"] = syncs(load.service.folder)
@@ -235,9 +281,10 @@ async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
     full = out["clients_64"]["per_s"]
     out["load_0.8"] = open_loop(load, min(seconds, 5.0), 0.8 * full)
     out["full_load"] = open_loop(load, min(seconds, 5.0), full)
-    out["overload_5x"] = open_loop(load, min(seconds, 5.0), 5.0 * full)
+    out["overload_5x"] = overload(load, min(seconds, 5.0), 5.0 * full)
     await fill(load, memory)
-    out["memory_mb"], out["memory_after"] = load.service.memory_mb(), memory
+    out["ready_mb"], out["memory_mb"] = load.service.ready_mb, load.service.memory_mb()
+    out["memory_after"] = memory
     return out
 
 
@@ -305,33 +352,53 @@ def _stores() -> Any:
 
 
 def page_rows(found: dict[str, dict[str, Any]]) -> list[str]:
-    """A table for a page."""
+    """Every figure that is asked for, beside the null endpoint in the same run."""
 
     def loop(m: dict[str, Any], name: str) -> str:
         return f"{m[name]['per_s']:,.0f} a second, {m[name]['cpu_ms']:.2f} ms"
 
-    def open_loop_of(m: dict[str, Any]) -> str:
-        own, null = m["open_200"], m["null_200"]
-        times = own["p99_ms"] / null["p99_ms"]
-        nothing = f"{null['p50_ms']:.1f}, {null['p99_ms']:.1f}"
-        return f"{own['p50_ms']:.0f}, {own['p99_ms']:.0f} ms (nothing: {nothing}; {times:.0f} times)"
+    def waits(m: dict[str, Any], name: str) -> str:
+        return f"{m[name]['p50_ms']:.1f}, {m[name]['p99_ms']:.1f} ms"
 
-    def over(m: dict[str, Any]) -> str:
+    def times(m: dict[str, Any]) -> str:
         return f"{m['overload_5x']['p99_ms']:.0f} ms, {m['overload_5x']['p99_ms'] / m['full_load']['p99_ms']:.1f} times"
 
-    asked = (
-        ("64 clients, one decision a request", "500 a second", lambda m: loop(m, "clients_64")),
-        ("one client, one decision a request", "", lambda m: loop(m, "alone")),
-        ("requests of 300 decisions", "", lambda m: loop(m, "batches_of_300")),
-        ("200 a second, whoever waits: p50, p99", "p99 below 50 ms", open_loop_of),
-        ("as many as it can take: p99", "", lambda m: f"{m['full_load']['p99_ms']:.0f} ms"),
-        ("five times as many: p99 of what is answered", "", over),
-        ("ready, with compiled kernels", "5 s", lambda m: f"{m['ready_s']:.1f} s"),
-        ("memory", "300 MB", lambda m: f"{m['memory_mb']:.0f} MB"),
-    )
+    def refused(m: dict[str, Any]) -> str:
+        over = m["overload_5x"]
+        codes = ", ".join(f"{code}: {count:,}" for code, count in over["codes"].items())
+        return f"{codes}; {over['counted']:,.0f} refusals in /metrics"
+
+    def pauses(m: dict[str, Any]) -> str:
+        over = m["overload_5x"]
+        return f"{over['pauses_through']} of {over['pauses']}, at most {over['pause_ms']:.0f} ms"
+
+    def share(m: dict[str, Any]) -> str:
+        return f"{m['clients_64']['per_s'] / found['sqlite']['clients_64']['per_s']:.2f}"
+
+    first = found["sqlite"]
+    rows = (
+        ("64 clients, one decision a request", lambda m: loop(m, "clients_64"), loop(first, "null_64"),
+         "500 a second, 2 ms"),
+        ("one client, one decision a request", lambda m: loop(m, "alone"), "", ""),
+        ("requests of 300 decisions", lambda m: loop(m, "batches_of_300"), "", ""),
+        ("200 a second, open loop: p50, p99", lambda m: waits(m, "open_200"), waits(first, "null_200"),
+         "p99 below 50 ms"),
+        ("as many as it can take: p50, p99", lambda m: waits(m, "full_load"), "", ""),
+        ("five times as many: p99 of what is answered", times, "", "at most twice that at full load"),
+        ("answers under five times the load", refused, "", "200, 429, 503, and all of them counted"),
+        ("pauses that get through meanwhile", pauses, "", "all"),
+        ("a sync of two pages: p50, p99", lambda m: waits(m, "sync"), "", ""),
+        ("ready, with compiled kernels", lambda m: f"{m['ready_s']:.1f} s", "", "5 s"),
+        ("memory when ready, and after all of this", lambda m: f"{m['ready_mb']:.0f}, {m['memory_mb']:.0f} MB", "",
+         "300 MB, flat to a million decisions (ONLY=memory MEMORY=1000000)"),
+        ("decisions a second beside SQLite", share, "", "0.7"),
+    )  # fmt: skip
     names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
-    lines = [f"| | {' | '.join(names[s] for s in found)} | asked |", "|---" * (len(found) + 2) + "|"]
-    return lines + [f"| {what} | {' | '.join(show(m) for m in found.values())} | {a} |" for what, a, show in asked]
+    lines = [f"| | {' | '.join(names[s] for s in found)} | null endpoint | asked |", "|---" * (len(found) + 3) + "|"]
+    return lines + [
+        f"| {what} | {' | '.join(show(m) for m in found.values())} | {null} | {asked} |"
+        for what, show, null, asked in rows
+    ]
 
 
 def main() -> None:
@@ -348,7 +415,7 @@ def main() -> None:
     for store, m in found.items():
         ready = f"ready after {m['ready_s']:.1f} s, {m['ready_cpu_s']:.1f} s of processor time"
         print(f"\n{store}: {ready}; load of the machine {os.getloadavg()[0]:.1f}")
-        for name in ("alone", "clients_64", "batches_of_300"):
+        for name in ("null_64", "alone", "clients_64", "batches_of_300"):
             row = m[name]
             figures = f"{row['per_s']:8.0f} decisions/s  {row['cpu_ms']:6.2f} ms CPU each"
             print(f"  {name:15} {figures}  {row['refused']:.0f} refused")
@@ -363,9 +430,6 @@ def main() -> None:
         print(f"  a sync of two pages alone: p50 {m['sync']['p50_ms']:.1f}, p99 {m['sync']['p99_ms']:.1f} ms")
         print(f"  a refusal under 5x overload takes {refusal_ms(m):.2f} ms of the service's processor time")
         print(f"  memory          {m['memory_mb']:.0f} MB after {m['memory_after']} more decisions")
-    if len(found) == 2:
-        slow, fast = (found[name]["clients_64"]["per_s"] for name in ("postgresql", "sqlite"))
-        print(f"\nPostgreSQL decides {slow / fast:.2f} times as many a second as SQLite with {CLIENTS} clients")
     print("", *page_rows(found), sep="\n")
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1, default=float))

@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 from ucsearch.client import Client
 from ucsearch.service.config import load_config
-from ucsearch.service.demo import PERIOD, Stream, set_up
+from ucsearch.service.demo import PERIOD, ShelfStream, set_up
 from ucsearch.service.run import embedded
 from ucsearch.service.service import Service
 
@@ -28,7 +28,7 @@ def main() -> int:
         config, place = load_config(name)
         with embedded(Service.open(config, place)) as url, Client(url, tokens["demo agent"]) as client:
             start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - (PERIODS + 1) * PERIOD
-            stream = Stream(client, start)
+            stream = ShelfStream(client, start)
             for _ in range(PERIODS):
                 stream.step()
             released = next(d for d in client.decisions(outcome="RELEASED") if d["effective"])

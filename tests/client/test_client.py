@@ -29,7 +29,7 @@ from ucsearch.client import (
 from ucsearch.errors import InputError
 from ucsearch.service.bodies import check_cost
 from ucsearch.service.config import Limits
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.schemas import DecideBody, OutcomesBody, OverrideBody, PauseBody, RearmBody
 
 httpx = pytest.importorskip("httpx")
@@ -218,7 +218,7 @@ def test_requests_are_as_large_as_the_service_takes(members: int, steps: int, na
         try:
             check_cost(raw, DecideBody, Limits().items)
             fits = len(raw) <= Limits().body_bytes
-        except Problem:
+        except ApiProblem:
             fits = False
         assert fits == taken
 
@@ -310,7 +310,7 @@ def test_answers_that_are_none_are_not_taken_for_some() -> None:
         *({"items": [answered(name) for name in names]} for names in wrong),
         {"items": [{**answered("A"), "action": None}]},
     ]:
-        with pytest.raises(ServiceUnreachable, match="none of this service"):
+        with pytest.raises(ServiceUnreachable, match="of another service"):
             run_sync(Service((200, content, {})), lambda c: c.decide("p", [Item("A", {}, FORECAST)]))
     # A redirect would carry the token elsewhere.
     away = Service((307, {}, {"Location": "https://elsewhere.example/"}))
@@ -348,7 +348,7 @@ def test_mistakes_are_told_before_anything_is_sent(make: Any, words: str) -> Non
         (dict(content=b"["), "no JSON"),
         (dict(content=b"[" * 200_000), "no JSON"),
         (dict(content=b""), "no JSON"),
-        (dict(content=b"{}"), "none of this service"),
+        (dict(content=b"{}"), "of another service"),
         (dict(json={"items": [{**answered("A"), "action": 1e308}, answered("B")]}), "other series"),
         (dict(content=json.dumps({"items": [{**answered("A"), "action": math.inf}]})), "RELEASED with"),
         (dict(json={"items": [{**answered("A"), "outcome": "MAYBE"}]}), "MAYBE with"),
@@ -476,7 +476,7 @@ DAYS = ["2024-05-20", "2024-05-21", "2024-05-22"]
         ({"step": [0, 1, 2]}, None, "saw step 0, expected step 1"),
         ({"step": [1.0, 2.0, 2.5]}, None, "saw step 2.5, expected step 3"),
         ({"date": [*DAYS[:2], "2024-05-23"]}, "day", "saw 2024-05-23 after 2024-05-21, expected one day between"),
-        ({"date": [*DAYS[:2], "2024-05-23"]}, None, "saw 2024-05-23 after 2024-05-21, expected dates that are evenly"),
+        ({"date": [*DAYS[:2], "2024-05-23"]}, None, "saw 2024-05-23 after 2024-05-21, expected evenly spaced dates"),
         ({"date": ["2024-05-20", "2024-05-27", "2024-06-03"]}, "day", "expected one day between them"),
         ({"date": DAYS}, "week", "expected one week between them"),
         ({"date": [*DAYS[:2], "2024-05-21"]}, "any", "saw 2024-05-21 twice"),
@@ -551,7 +551,7 @@ def test_a_frame_is_judged_by_what_the_plan_says(run: Any) -> None:
     ours = [x.rename({"sku": "series"}) for x in (frame, states)]
     assert run(service, lambda client: client.decide_frame("p", *ours))
     service.schema = {"period": 5}
-    with pytest.raises(ServiceUnreachable, match="none of this service"):
+    with pytest.raises(ServiceUnreachable, match="of another service"):
         run(service, lambda client: client.decide_frame("p", frame, states))
 
 
@@ -710,7 +710,7 @@ def test_remote_decide_that_is_cut_off_says_how_it_goes_on(remote: Any, tmp_path
     asked = ("decide", "p", *files(f, s, o), "--key", "today")
     service = Service(echo, (422, problem(422, "key_reused")))
     text = remote(service, *asked, code=2)
-    assert "500 of 1001 series were answered; the same command with --key today goes on" in text
+    assert "500 of 1001 series were answered; continue with the same command and --key today" in text
     assert service.keys == ["today", "today.1"]
     assert not o.exists(), "a file of half of them would look whole"
 
@@ -718,7 +718,7 @@ def test_remote_decide_that_is_cut_off_says_how_it_goes_on(remote: Any, tmp_path
         raise KeyboardInterrupt
 
     text = remote(Service(echo, stop), *asked[:-2], code=130)
-    assert "500 of 1001 series were answered; the same command with --key " in text
+    assert "500 of 1001 series were answered; continue with the same command and --key " in text
     assert not o.exists()
     text = remote(Service(echo, echo, echo), *asked)
     assert "deciding: 500 of 1001" in text

@@ -88,7 +88,7 @@ def test_an_override_that_is_withdrawn_gives_the_share_back(tmp_path: Path) -> N
         (lambda b: b["items"][0]["columns"].clear(), 422, "columns.litres"),
         (lambda b: b.update(limits={"ship": 3.0}), 422, "limits.ship"),
         (lambda b: b.update(limits={"truck": {"A": 3.0}}), 422, "limits.truck"),
-        (lambda b: b["items"].append(b["items"][0]), 422, "there twice"),
+        (lambda b: b["items"].append(b["items"][0]), 422, "occurs twice"),
         (lambda b: b["items"][0].update(decision="0" * 64), 404, "no such decision"),
     ],
 )

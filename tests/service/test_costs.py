@@ -20,7 +20,7 @@ import pytest
 from tests.service.kit import make_folder, open_service
 from ucsearch.service.bodies import read_body
 from ucsearch.service.config import Limits
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.schemas import DecideBody, OutcomesBody
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ def of_all() -> dict[str, float]:
 
 
 def parsed(kind: type[DecideBody | OutcomesBody], raw: bytes) -> None:
-    with suppress(Problem):
+    with suppress(ApiProblem):
         read_body(kind, raw, Limits().items)
 
 

@@ -17,7 +17,7 @@ from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folde
 from ucsearch.monitor.journal import period_key
 from ucsearch.records.log import AuditReader
 from ucsearch.service import queries
-from ucsearch.service.observability import JsonLines
+from ucsearch.service.observability import JsonLinesFormatter
 from ucsearch.service.schemas import Verified
 from ucsearch.service.service import Service
 from ucsearch.verify import verify_log
@@ -127,15 +127,15 @@ def test_a_task_of_ones_own_is_decided_overridden_and_verified(tmp_path: Path, t
 def test_more_than_can_be_worked_off_is_refused_and_the_rest_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ucsearch.service.writer.plans import Plan
+    from ucsearch.service.writer.plans import ServicePlan
 
-    real = Plan.decide
+    real = ServicePlan.decide
 
-    def slow(self: Plan, *arguments: Any) -> Any:
+    def slow(self: ServicePlan, *arguments: Any) -> Any:
         time.sleep(0.05)
         return real(self, *arguments)
 
-    monkeypatch.setattr(Plan, "decide", slow)
+    monkeypatch.setattr(ServicePlan, "decide", slow)
 
     async def go() -> None:
         async with running(tmp_path, limits("queue_items = 8\nbatch_items = 2")) as client:
@@ -224,7 +224,7 @@ def test_figures_and_the_text_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         'ucsearch_http_requests_total{code="200",route="/v1/plans/{plan}/decisions"} 1.0',
     ):  # fmt: skip
         assert line in figures, line
-    lines = [json.loads(JsonLines().format(record)) for record in kept.records]
+    lines = [json.loads(JsonLinesFormatter().format(record)) for record in kept.records]
     asked = [line for line in lines if line.get("request") == "my-id.7"]
     assert [(a["status"], a["by"], a["traceparent"]) for a in asked] == [(200, "the agent", "00-abc-def-01")]
     text = "\n".join(map(json.dumps, lines))

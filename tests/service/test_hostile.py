@@ -16,7 +16,7 @@ from ucsearch.records.log import AuditReader
 from ucsearch.report.charts import fan
 from ucsearch.service.bodies import read_body
 from ucsearch.service.config import ConfigError, load_config
-from ucsearch.service.errors import CODES, Problem
+from ucsearch.service.errors import CODES, ApiProblem
 from ucsearch.service.schemas import DecideBody
 from ucsearch.verify import verify_files, verify_log
 
@@ -318,7 +318,7 @@ def test_a_picture_of_anything_has_places_for_it() -> None:
 )  # fmt: skip
 def test_a_million_wrong_values_are_not_a_million_errors(raw: bytes, code: str, detail: str) -> None:
     """8 MB of them took the loop 20 s and 4 GB."""
-    with pytest.raises(Problem) as found:
+    with pytest.raises(ApiProblem) as found:
         read_body(DecideBody, raw, 500)
     assert (found.value.code, found.value.detail) == (code, detail)
     assert len(found.value.where) <= 1

@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.kit import CONFIG, body, open_service, running
 from ucsearch.service.bodies import read_body
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.schemas import DecideBody
 
 RICH = {
@@ -41,7 +41,7 @@ RICH = {
 )
 def test_a_key_that_is_there_twice_is_found(old: str, new: str) -> None:
     raw = json.dumps(RICH, ensure_ascii=False).replace(old, new, 1).encode()
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(ApiProblem) as caught:
         read_body(DecideBody, raw, 500)
     assert caught.value.code == "not_json"
 

@@ -23,7 +23,7 @@ from tests.service.kit import CONFIG, PLAN, START, Client, Clock, make_folder, o
 from tests.service.test_integrity import LOG, one_byte
 from tests.service.test_monitor import PLAN_DAY, WATCHED, until_tripped
 from ucsearch.errors import InputError
-from ucsearch.service.notify import Notifier, Target, targets
+from ucsearch.service.notify import Notifier, WebhookTarget, targets
 from ucsearch.service.observability import Metrics
 
 SECRET = "a secret of more than sixteen characters"
@@ -150,7 +150,7 @@ def test_trips_pauses_and_an_altered_log_are_told(tmp_path: Path, receiver: Rece
 
 def notifier(url: str, waits: tuple[float, ...] = (0.0, 0.01, 0.01)) -> tuple[Notifier, Metrics]:
     metrics = Metrics()
-    made = Notifier([Target(url, SECRET.encode(), frozenset({"hold"}))], metrics, lambda: START, waits_s=waits)
+    made = Notifier([WebhookTarget(url, SECRET.encode(), frozenset({"hold"}))], metrics, lambda: START, waits_s=waits)
     return made, metrics
 
 
@@ -237,7 +237,7 @@ def test_who_takes_long_keeps_no_other_waiting() -> None:
             hangs.wait(20.0)
         urls.append(request.full_url)
 
-    to = [Target(f"http://127.0.0.1/{name}", b"s", frozenset({"tripped"})) for name in ("slow", "quick")]
+    to = [WebhookTarget(f"http://127.0.0.1/{name}", b"s", frozenset({"tripped"})) for name in ("slow", "quick")]
     notifier = Notifier(to, Metrics(), Clock(), send=send)
     try:
         notifier.tell("tripped", "orders")

@@ -21,6 +21,7 @@ import pytest
 from tests.service.forks import Forks, Running
 from tests.service.kit import CONFIG, body, make_folder
 from ucsearch.records.log import AuditReader
+from ucsearch.service.run import listen
 
 LIMITED = (
     CONFIG
@@ -269,3 +270,10 @@ def test_sigterm_drains_and_leaves_a_checkpoint(server: Server, tmp_path: Path) 
         time.sleep(0.05)
     assert not Path(f"/proc/{made.running.pid}").exists()
     assert json.loads((tmp_path / "checkpoint/decisions.json").read_text())["count"] == 2
+
+
+def test_an_answer_is_sent_at_once_although_its_parts_are_small() -> None:
+    """Else the body of an answer waits for the client's word that the head has come: 40 ms for every request."""
+    listening = listen("127.0.0.1:0")
+    with listening, socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

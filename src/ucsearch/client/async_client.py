@@ -45,13 +45,13 @@ class AsyncClient(Base):
         unreachable = httpx_module().RequestError  # no answer, or one that cannot be unpacked
         for tried in itertools.count(1):
             try:
-                found, wait = self._judge(exchange, await self._http.request(**exchange.request()), tried)
+                result, wait = self._judge(exchange, await self._http.request(**exchange.request()), tried)
             except unreachable as error:
-                found, wait = None, self._patience(exchange, error, tried)
+                result, wait = None, self._patience(exchange, error, tried)
             if wait is None:
                 break
             await self._sleep(wait)
-        return found  # type: ignore[return-value]  # None only beside a wait
+        return result  # type: ignore[return-value]  # None only beside a wait
 
     async def decide(self, plan: str, items: Sequence[Item], *, key: str | None = None) -> tuple[Answer, ...]:
         """Answers in the order of the items. More than a request holds are sent as several, under keys made of `key`:
@@ -68,8 +68,8 @@ class AsyncClient(Base):
     ) -> tuple[Answer, ...]:
         """Decide every series of the frame `forecasts`, with the row of the same name of `states` (see `items_of`); the
         service is asked for the plan's period and columns first."""
-        said = exchanges.files_of(await self.schema(plan))
-        return await self.decide(plan, items_of(forecasts, states, **{**said, **options}), key=key)
+        files = exchanges.files_of(await self.schema(plan))
+        return await self.decide(plan, items_of(forecasts, states, **{**files, **options}), key=key)
 
     async def override(
         self, decision: str, action: exchanges.Action, why: str, *, expects: str | None = None,

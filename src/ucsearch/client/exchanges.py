@@ -52,25 +52,25 @@ def _json(status: int, body: bytes) -> Any:
 
 
 def _object(status: int, body: bytes) -> Mapping[str, Any]:
-    found = _json(status, body)
-    if not isinstance(found, dict):
+    content = _json(status, body)
+    if not isinstance(content, dict):
         raise ServiceUnreachable(f"an answer with status {status} that is not an object")
-    return found
+    return content
 
 
-def _answers(asked: Sequence[str], status: int, body: bytes) -> tuple[Answer, ...]:
+def _answers(series: Sequence[str], status: int, body: bytes) -> tuple[Answer, ...]:
     """Answers for the series `asked`, one each and in their order: what stands between may have kept somebody else's,
     and whoever acts on it would order for the wrong one."""
     try:
-        found = tuple(Answer.read(c) for c in _object(status, body)["items"])
+        answers = tuple(Answer.read(c) for c in _object(status, body)["items"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ServiceUnreachable(f"an answer of another service ({error!r})") from error
-    if [a.series for a in found] != list(asked):
+    if [a.series for a in answers] != list(series):
         raise ServiceUnreachable("an answer of another service (of other series than those asked for)")
-    odd = next((a for a in found if a.outcome not in _OUTCOMES or not _fits(a)), None)
-    if odd is not None:
-        raise ServiceUnreachable(f"an answer of another service ({odd.outcome} with action {odd.action})")
-    return found
+    unfit = next((a for a in answers if a.outcome not in _OUTCOMES or not _fits(a)), None)
+    if unfit is not None:
+        raise ServiceUnreachable(f"an answer of another service ({unfit.outcome} with action {unfit.action})")
+    return answers
 
 
 def _fits(answer: Answer) -> bool:
@@ -86,8 +86,8 @@ def _receipt(status: int, body: bytes) -> Receipt:
 
 
 def _page(status: int, body: bytes) -> Page:
-    found = _object(status, body)
-    return Page(tuple(found.get("items", ())), str(found.get("next") or ""))
+    content = _object(status, body)
+    return Page(tuple(content.get("items", ())), str(content.get("next") or ""))
 
 
 def _post(
@@ -109,8 +109,8 @@ def _bytes(content: Any) -> bytes:
 
 
 def _get(path: str, read: Callable[[int, bytes], T], **query: Any) -> Exchange[T]:
-    given = {name: value for name, value in query.items() if value not in (None, "")}
-    return Exchange("GET", f"{path}?{urlencode(given)}" if given else path, read)
+    parameters = {name: value for name, value in query.items() if value not in (None, "")}
+    return Exchange("GET", f"{path}?{urlencode(parameters)}" if parameters else path, read)
 
 
 def _part(text: str) -> str:
@@ -126,19 +126,19 @@ def _part(text: str) -> str:
 def batches(items: Sequence[Item]) -> Iterator[list[dict[str, Any]]]:
     """Items in requests that the service takes, in order."""
     batch: list[dict[str, Any]] = []
-    left = room = [ITEMS, BYTES, VALUES, MEMBERS]
+    room_left = room = [ITEMS, BYTES, VALUES, MEMBERS]
     for item in items:
         try:
             content = item.content()
         except InputError as error:
             raise InputError(error.field, error.seen, error.expected, hint=f"Series {item.series!r}.") from error
         raw = _bytes(content) + b","
-        own = (1, len(raw), LIST * raw.count(b"[") + raw.count(b","), raw.count(b":"))
-        if batch and any(need > have for need, have in zip(own, left, strict=True)):
+        needs = (1, len(raw), LIST * raw.count(b"[") + raw.count(b","), raw.count(b":"))
+        if batch and any(need > have for need, have in zip(needs, room_left, strict=True)):
             yield batch
-            batch, left = [], room
+            batch, room_left = [], room
         batch.append(content)
-        left = [have - need for need, have in zip(own, left, strict=True)]
+        room_left = [have - need for need, have in zip(needs, room_left, strict=True)]
     if batch:
         yield batch
 
@@ -146,11 +146,11 @@ def batches(items: Sequence[Item]) -> Iterator[list[dict[str, Any]]]:
 def decisions_of(plan: str, items: Sequence[Item], key: str) -> list[Exchange[tuple[Answer, ...]]]:
     """All requests of a job, made before the first one is sent: a mistake in the last item must not be found when the
     others are recorded."""
-    seen: set[str] = set()
+    ids: set[str] = set()
     for item in items:
-        if item.series in seen:  # the service would see it only where both are in one request
+        if item.series in ids:  # the service would see it only where both are in one request
             raise InputError("items", f"{item.series!r} twice", "every series once")
-        seen.add(item.series)
+        ids.add(item.series)
     return [decide(plan, batch, _numbered(key, i)) for i, batch in enumerate(batches(items))]
 
 

@@ -51,28 +51,28 @@ def items_of(
     """
     from ucsearch.planner.files.columns import forecast_layout, usual_names
 
-    given = _columns(columns)
-    series_names = tuple(dict.fromkeys((given.series, *_SERIES)))
-    rows = frame_rows(forecasts, "forecasts", given)
-    known: dict[str, dict[str, Any]] = {}
-    for row in frame_rows(states, "states", given):
-        if known.setdefault(name := _name(row, "states", series_names), row) is not row:
+    names_given = _columns(columns)
+    series_names = tuple(dict.fromkeys((names_given.series, *_SERIES)))
+    rows = frame_rows(forecasts, "forecasts", names_given)
+    states_by_series: dict[str, dict[str, Any]] = {}
+    for row in frame_rows(states, "states", names_given):
+        if states_by_series.setdefault(name := _name(row, "states", series_names), row) is not row:
             raise InputError("states", f"{name!r} twice", "one row per series")
     table = cast(Any, _Names(Path("forecasts"), tuple(rows[0])))
-    names = usual_names(table, given)
+    names = usual_names(table, names_given)
     asked = cast(Any, SimpleNamespace(period=period or "any", forecast=SimpleNamespace(model=model), columns=names))
     layout, _ = forecast_layout(table, names, asked)
     out, first = [], {}
     for series, own in _by_series(rows, names.series):
-        if series not in known:
+        if series not in states_by_series:
             raise InputError("states", f"no row of {series!r}", "one for every series of the forecasts")
         said = {"cutoff": cutoff, "issued": issued, "model": model or None, **_said(own, layout, names)}
         forecast, first[series] = _forecast(series, own, layout, names, period, said)
         if not forecast.cutoff:
             forecast = replace(forecast, cutoff=_before(first[series], period))
-        state = _state(known[series], series_names, given.date)
-        if given.date in state:
-            check_dates(series, state[given.date], first[series], layout, period)
+        state = _state(states_by_series[series], series_names, names_given.date)
+        if names_given.date in state:
+            check_dates(series, state[names_given.date], first[series], layout, period)
         out.append(Item(series, state, forecast))
     check_first(first, layout)
     return out
@@ -123,9 +123,9 @@ def frame_rows(frame: Any, what: str, names: Columns | None = None) -> list[dict
     of the plan's settings, where they are known."""
     import narwhals as nw
 
-    own = () if names is None else (names.series, names.date, names.cutoff, names.issued, names.model)
+    own_names = () if names is None else (names.series, names.date, names.cutoff, names.issued, names.model)
     if hasattr(frame, "blocks"):
-        rows = _file_rows(frame, {*_TEXTS, *own})
+        rows = _file_rows(frame, {*_TEXTS, *own_names})
         if not rows and what != "outcomes":
             raise InputError(str(frame.path), "no rows", "at least one")
         return rows
@@ -137,18 +137,18 @@ def frame_rows(frame: Any, what: str, names: Columns | None = None) -> list[dict
     except TypeError as error:
         raise InputError(what, type(frame).__name__, "a data frame of pandas, polars, pyarrow, ...") from error
     columns = native.collect_schema().names() if isinstance(native, nw.LazyFrame) else list(native.columns)
-    wrong = [name for name in columns if not isinstance(name, str)]
-    if wrong or len(set(columns)) < len(columns):
-        seen = f"a column named {wrong[0]!r}" if wrong else f"columns {', '.join(columns)}"
-        raise InputError(what, seen[:200], "columns with names that are texts, each once")
+    not_texts = [name for name in columns if not isinstance(name, str)]
+    if not_texts or len(set(columns)) < len(columns):
+        columns_seen = f"a column named {not_texts[0]!r}" if not_texts else f"columns {', '.join(columns)}"
+        raise InputError(what, columns_seen[:200], "columns with names that are texts, each once")
     eager = native.collect() if isinstance(native, nw.LazyFrame) else native
-    given = eager.iter_rows(named=True)
-    rows = [{name: None if missing(_plain(x)) else x for name, x in row.items()} for row in given]
+    frame_items = eager.iter_rows(named=True)
+    rows = [{name: None if missing(_plain(x)) else x for name, x in row.items()} for row in frame_items]
     if what == "outcomes":  # there may be none yet
         return rows
     if not rows:
         raise InputError(what, "no rows", "at least one")
-    if not set(columns).intersection({*_SERIES, *own[:1]}):
+    if not set(columns).intersection({*_SERIES, *own_names[:1]}):
         hint = "An index is not a column: frame.reset_index() makes it one." if hasattr(frame, "reset_index") else ""
         raise InputError(what, f"columns {', '.join(columns)}"[:200], "a column series or unique_id", hint=hint)
     return rows
@@ -165,9 +165,9 @@ def _file_rows(table: Table, words: Collection[str]) -> list[dict[str, Any]]:
             if name in words:
                 cells[name] = list(block.texts(name))
                 continue
-            values, bad = block.numbers(name)
+            values, unreadable = block.numbers(name)
             numbers = [None if math.isnan(x) else x for x in values.tolist()]
-            cells[name] = [bad.get(i, x) for i, x in enumerate(numbers)]
+            cells[name] = [unreadable.get(i, x) for i, x in enumerate(numbers)]
         rows += [dict(zip(cells, values, strict=True)) for values in zip(*cells.values(), strict=True)]
     return rows
 
@@ -192,10 +192,10 @@ def _said(rows: Sequence[dict[str, Any]], layout: Layout, names: Columns) -> dic
     for ours in ("cutoff", "issued", "model"):
         column = getattr(names, ours)
         if column in layout.extra:
-            seen = {_text(row[column]) for row in rows}
-            if len(seen) > 1:
-                raise InputError(f"forecasts.{column}", ", ".join(sorted(seen)[:3]), "one of each series")
-            if text := seen.pop():
+            values = {_text(row[column]) for row in rows}
+            if len(values) > 1:
+                raise InputError(f"forecasts.{column}", ", ".join(sorted(values)[:3]), "one of each series")
+            if text := values.pop():
                 out[ours] = text
     return out
 
@@ -293,10 +293,10 @@ def in_order(series: str, rows: Sequence[Row], layout: Layout, period: str | Non
         _follow(times, period, where, hint)
     else:
         first = times[0] if layout.dated else 1.0  # whole numbers under `ds` may begin anywhere
-        wrong = np.flatnonzero(times != first + np.arange(times.size))
-        if wrong.size:
-            seen, wanted = times[wrong[0]], first + wrong[0]
-            raise InputError(where, f"step {seen:g}", f"step {wanted:g}: every one from {first:g} on", hint=hint)
+        gaps = np.flatnonzero(times != first + np.arange(times.size))
+        if gaps.size:
+            time, expected = times[gaps[0]], first + gaps[0]
+            raise InputError(where, f"step {time:g}", f"step {expected:g}: every one from {first:g} on", hint=hint)
     return [rows[i] for i in order], times
 
 
@@ -353,8 +353,8 @@ def _numbers(given: Sequence[Any], where: str, hint: str) -> Any:
     try:
         return np.array([float(x) for x in given])
     except (TypeError, ValueError):
-        odd = next(x for x in given if not isinstance(x, Real))
-        raise InputError(where, repr(odd)[:80], "a whole number", hint=hint) from None
+        no_number = next(x for x in given if not isinstance(x, Real))
+        raise InputError(where, repr(no_number)[:80], "a whole number", hint=hint) from None
 
 
 def _follow(times: Any, period: str | None, where: str, hint: str) -> None:

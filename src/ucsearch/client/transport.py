@@ -87,8 +87,8 @@ class Base:
         problem = problem_of(response.status_code, response.content, exchange.about)
         if not self._retry.again(problem):
             raise problem
-        asked = retry_after(response.headers.get("Retry-After"), self._now())
-        wait = self._retry.wait_s(tried, exchange.key, asked)
+        after_s = retry_after(response.headers.get("Retry-After"), self._now())
+        wait = self._retry.wait_s(tried, exchange.key, after_s)
         if wait is None:
             raise problem
         return None, wait
@@ -130,16 +130,16 @@ class Retry:
         """Whether the same request may be answered otherwise a little later than with this `problem`."""
         return problem.status in _STATUSES or (problem.status == 409 and problem.code in _CODES)
 
-    def wait_s(self, tried: int, key: str, asked: float | None) -> float | None:
+    def wait_s(self, tried: int, key: str, after_s: float | None) -> float | None:
         """Seconds before the next try after `tried` of them; None when there is none. `asked` is what Retry-After
         said, in seconds."""
         if tried >= self.tries:
             return None
         # The spread is a function of the key, not of a clock or a global generator.
         draw = int.from_bytes(hashlib.sha256(f"{key} {tried}".encode()).digest()[:4], "big") / 2**32
-        if asked is not None and asked >= 0.0:
+        if after_s is not None and after_s >= 0.0:
             # Never sooner than asked; a service that is full tells everybody the same.
-            return asked * (1.0 + 0.5 * draw) if asked <= self.most_s else None
+            return after_s * (1.0 + 0.5 * draw) if after_s <= self.most_s else None
         wait: float = min(self.most_s, self.first_s * 2.0 ** (tried - 1)) * (1.0 - 0.5 * draw)
         return wait
 

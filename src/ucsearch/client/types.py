@@ -26,25 +26,25 @@ def sent(value: Any, where: str) -> Any:
     if value is None:
         return None
     try:
-        found = math.nan if isinstance(value, bool | str | bytes) else float(value)
-        right = not isinstance(value, bool | str | bytes)
+        number = math.nan if isinstance(value, bool | str | bytes) else float(value)
+        is_number = not isinstance(value, bool | str | bytes)
     except (TypeError, ValueError, OverflowError):
-        found, right = math.nan, False
-    if not right:
+        number, is_number = math.nan, False
+    if not is_number:
         raise InputError(where, repr(value)[:80], "a number")
-    if math.isinf(found):
-        raise InputError(where, found, "a finite number")
-    return None if math.isnan(found) else found
+    if math.isinf(number):
+        raise InputError(where, number, "a finite number")
+    return None if math.isnan(number) else number
 
 
 def sent_action(value: Any, where: str) -> Any:
     """As `sent`, also of an action that has several numbers."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) < 2:
         return sent(value, where)
-    found = [sent(x, where) for x in value]
-    if None in found:
+    numbers = [sent(x, where) for x in value]
+    if None in numbers:
         raise InputError(where, "nothing (NaN)", "finite numbers")
-    return found
+    return numbers
 
 
 def _action(value: Any) -> float | tuple[float, ...]:

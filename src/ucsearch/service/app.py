@@ -23,7 +23,7 @@ from ucsearch.service.bodies import HeldBodies
 from ucsearch.service.console import forms, views
 from ucsearch.service.console.render import stray_page
 from ucsearch.service.console.sessions import Sessions
-from ucsearch.service.errors import Problem, excerpt
+from ucsearch.service.errors import ApiProblem, excerpt
 from ucsearch.service.routes import routers
 from ucsearch.service.service import Service
 
@@ -46,8 +46,8 @@ class RequestMiddleware:
         self.app, self.service = app, service
         server = service.config.server
         self.hosts = {host.lower() for host in server.hosts}
-        own = (server.proxy_user_header, server.proxy_groups_header)
-        self.once = _ONCE | {name.lower().encode("latin-1", "replace") for name in own if name}
+        proxy_headers = (server.proxy_user_header, server.proxy_groups_header)
+        self.once = _ONCE | {name.lower().encode("latin-1", "replace") for name in proxy_headers if name}
         self._prefix, self._count = secrets.token_hex(5), itertools.count()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -81,23 +81,23 @@ class RequestMiddleware:
 
     def _request_id(self, headers: Mapping[bytes, bytes]) -> str:
         """The caller's own, where it is a proper one."""
-        given = headers.get(b"x-request-id", b"").decode("latin-1")
-        return given if _ID.fullmatch(given) else f"{self._prefix}{next(self._count):06x}"
+        request_id = headers.get(b"x-request-id", b"").decode("latin-1")
+        return request_id if _ID.fullmatch(request_id) else f"{self._prefix}{next(self._count):06x}"
 
-    def _problem(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Problem | None:
+    def _problem(self, scope: Scope, headers: Mapping[bytes, bytes]) -> ApiProblem | None:
         """Why a request is refused before any route sees it."""
         # Of two hosts, keys or tokens nobody knows which one others will believe.
         names = [key for key, _ in scope["headers"] if key in self.once]
         doubled = next((key.decode("latin-1") for key in sorted(set(names)) if names.count(key) > 1), "")
         host = _PORT.sub("", headers.get(b"host", b"").decode("latin-1").lower())
         if host not in self.hosts or doubled == "host":
-            return Problem("bad_host", "the Host header is not in server.hosts")
+            return ApiProblem("bad_host", "the Host header is not in server.hosts")
         if doubled:
-            return Problem("bad_request", f"the header {doubled} is repeated")
+            return ApiProblem("bad_request", f"the header {doubled} is repeated")
         if b"content-length" in headers and b"transfer-encoding" in headers:
-            return Problem("bad_request", "the body has two lengths: Content-Length and Transfer-Encoding")
+            return ApiProblem("bad_request", "the body has two lengths: Content-Length and Transfer-Encoding")
         if "\n" in scope["path"]:  # routes would not see it at the end, and what stands before might
-            return Problem("not_found")
+            return ApiProblem("not_found")
         return None
 
     def _note(self, scope: Scope, status: int, seconds: float, headers: Mapping[bytes, bytes]) -> None:
@@ -125,15 +125,15 @@ def _route(scope: Scope) -> str:
     return route
 
 
-def as_problem(error: BaseException, request_id: str) -> Problem:
+def as_problem(error: BaseException, request_id: str) -> ApiProblem:
     """A refusal as it is; anything else is a bug, written to the text log and not shown to the caller."""
-    if isinstance(error, Problem):
+    if isinstance(error, ApiProblem):
         return error
     _log.error("a bug", exc_info=error, extra={"fields": {"request": request_id}})
-    return Problem("internal", "see the service's log")
+    return ApiProblem("internal", "see the service's log")
 
 
-def problem_response(request: Request, problem: Problem) -> Response:
+def problem_response(request: Request, problem: ApiProblem) -> Response:
     """A refusal as `application/problem+json`."""
     request.state.refused = problem.code
     return problem.answer(getattr(request.state, "request_id", ""))
@@ -170,7 +170,7 @@ def make_app(service: Service) -> FastAPI:
     app.state.failed_logins = FailedLogins(service.config.limits.logins)
     for router in (views.router, forms.router):
         app.include_router(router, include_in_schema=False)
-    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(ApiProblem, _on_problem)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_middleware(RequestMiddleware, service=service)
@@ -184,7 +184,7 @@ async def _beat(service: Service) -> None:
         await asyncio.sleep(_BEAT_S)
 
 
-def _answer(request: Request, problem: Problem) -> Response:
+def _answer(request: Request, problem: ApiProblem) -> Response:
     """JSON for programs, a page for people."""
     if f"{request.scope['path']}/".startswith("/console/"):
         return stray_page(request, problem)
@@ -192,24 +192,24 @@ def _answer(request: Request, problem: Problem) -> Response:
 
 
 async def _on_problem(request: Request, error: Exception) -> Response:
-    if not isinstance(error, Problem):
+    if not isinstance(error, ApiProblem):
         raise error
     return _answer(request, error)
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
     """Parameters of path, query and headers; bodies are checked by `dependencies.read_body`."""
-    found = error.errors() if isinstance(error, RequestValidationError) else ()
-    if any(str(e["loc"][-1]).lower() == "idempotency-key" for e in found):
+    errors = error.errors() if isinstance(error, RequestValidationError) else ()
+    if any(str(e["loc"][-1]).lower() == "idempotency-key" for e in errors):
         text = "expected Idempotency-Key with 1 to 128 visible ASCII characters"
-        return problem_response(request, Problem("no_idempotency_key", text))
-    where = tuple(f"{'.'.join(excerpt(x) for x in e['loc'])}: {excerpt(e['msg'])}" for e in found)
-    return problem_response(request, Problem("invalid", "a parameter is not what is expected", where=where))
+        return problem_response(request, ApiProblem("no_idempotency_key", text))
+    where = tuple(f"{'.'.join(excerpt(x) for x in e['loc'])}: {excerpt(e['msg'])}" for e in errors)
+    return problem_response(request, ApiProblem("invalid", "a parameter is not what is expected", where=where))
 
 
 async def _on_http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    made = _answer(request, Problem(_BY_STATUS.get(status, "bad_request")))
+    answer = _answer(request, ApiProblem(_BY_STATUS.get(status, "bad_request")))
     if isinstance(error, HTTPException) and error.headers:
-        made.headers.update({k: v for k, v in error.headers.items() if k.lower() == "allow"})
-    return made
+        answer.headers.update({k: v for k, v in error.headers.items() if k.lower() == "allow"})
+    return answer

@@ -13,7 +13,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from ucsearch.service.config import Limits, Server
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.tokens import PROXIED, Principal, allows, asker
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ class Rates:
     def take(self, key: str, per_second: float) -> None:
         """Refuse when the bucket is empty."""
         now, most = time.monotonic(), max(1.0, per_second)
-        left, at = self._buckets.get(key, (most, now))
-        left = min(most, left + (now - at) * per_second)
-        if left < 1.0:
-            raise Problem("too_many", "slow down", retry_after=max(1, round((1.0 - left) / per_second)))
+        tokens_left, at = self._buckets.get(key, (most, now))
+        tokens_left = min(most, tokens_left + (now - at) * per_second)
+        if tokens_left < 1.0:
+            raise ApiProblem("too_many", "slow down", retry_after=max(1, round((1.0 - tokens_left) / per_second)))
         if len(self._buckets) > _MOST_KEYS:
             self._buckets.clear()
-        self._buckets[key] = (left - 1.0, now)
+        self._buckets[key] = (tokens_left - 1.0, now)
 
     def take_for(self, principal: Principal, limits: Limits) -> None:
         """One request of somebody who was recognised."""
@@ -81,7 +81,7 @@ class FailedLogins:
             times.popleft()
         if len(times) >= self._most:
             wait_s = max(1, round(times[0] + _MINUTE_S - now))
-            raise Problem("too_many", "too many failed logins", retry_after=wait_s)
+            raise ApiProblem("too_many", "too many failed logins", retry_after=wait_s)
         times.append(now)
 
 
@@ -91,7 +91,7 @@ def principal_of(request: Request, needed: str) -> Principal:
     principal = _authenticate(request, service)
     if principal is None:
         service.metrics.auth_failures.inc()
-        raise Problem("unauthorized", "expected Authorization: Bearer with a token of this service")
+        raise ApiProblem("unauthorized", "expected Authorization: Bearer with a token of this service")
     request.state.principal, request.state.token = principal.name, principal
     asker.set(principal.token)
     request.app.state.rates.take_for(principal, service.config.limits)
@@ -101,13 +101,13 @@ def principal_of(request: Request, needed: str) -> Principal:
 
 def check_role(principal: Principal, needed: str) -> None:
     if not allows(principal.role, needed):
-        raise Problem("forbidden", f"this needs the role {needed}, the token has {principal.role}")
+        raise ApiProblem("forbidden", f"this needs the role {needed}, the token has {principal.role}")
 
 
 def check_plan(principal: Principal, plan: str) -> None:
     """Refuse a plan that the token is not for."""
     if not principal.scope.has_plan(plan):
-        raise Problem("forbidden", f"the token is for {_names('plan', principal.scope.plans)}")
+        raise ApiProblem("forbidden", f"the token is for {_names('plan', principal.scope.plans)}")
 
 
 def check_series(principal: Principal, plan: str, series: str) -> None:
@@ -115,7 +115,7 @@ def check_series(principal: Principal, plan: str, series: str) -> None:
     check_plan(principal, plan)
     if not principal.scope.has(plan, series):
         begins = " or ".join(repr(x) for x in principal.scope.series[:5])
-        raise Problem("forbidden", f"the token is for series whose names begin with {begins}")
+        raise ApiProblem("forbidden", f"the token is for series whose names begin with {begins}")
 
 
 def check_whole(principal: Principal, plan: str = "") -> None:
@@ -124,7 +124,7 @@ def check_whole(principal: Principal, plan: str = "") -> None:
     if plan:
         check_plan(principal, plan)
     if scope.series or (scope.plans and not plan):
-        raise Problem("forbidden", "the token is for some plans or series, and this is about all of them")
+        raise ApiProblem("forbidden", "the token is for some plans or series, and this is about all of them")
 
 
 def _names(word: str, names: tuple[str, ...]) -> str:
@@ -138,7 +138,7 @@ def check_still_valid(request: Request) -> None:
     if principal is None or principal.name.startswith(PROXIED):
         return
     if not request.app.state.service.tokens.is_valid(principal):
-        raise Problem("unauthorized", "the token was revoked while the body was sent")
+        raise ApiProblem("unauthorized", "the token was revoked while the body was sent")
 
 
 def _authenticate(request: Request, service: Service) -> Principal | None:
@@ -160,8 +160,8 @@ def proxy_principal(request: Request, server: Server) -> Principal | None:
     except ValueError:
         return None
     # Not cut: two people with long names would be one.
-    right = 0 < len(name) <= _LONGEST_NAME and name.isprintable()
-    if not right or not any(address in ipaddress.ip_network(p) for p in server.proxies):
+    is_valid = 0 < len(name) <= _LONGEST_NAME and name.isprintable()
+    if not is_valid or not any(address in ipaddress.ip_network(p) for p in server.proxies):
         return None
     return Principal(f"{PROXIED}{name}", _role_of(groups, server), f"{PROXIED}{name}")
 

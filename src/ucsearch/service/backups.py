@@ -70,17 +70,17 @@ def backup_log(folder: str | Path, to: str | Path, *, store: str | None = None) 
     return out
 
 
-def _describe(made: Copied, name: str) -> list[str]:
-    beside = made.path.with_name(made.path.name + ".checkpoint")
-    sums = made.path.with_name(made.path.name + ".sha256")
+def _describe(copied: Copied, name: str) -> list[str]:
+    beside = copied.path.with_name(copied.path.name + ".checkpoint")
+    sums = copied.path.with_name(copied.path.name + ".sha256")
     with whole_file(sums) as sum_file:
-        sum_file.write(f"{made.sha256}  {made.path.name}\n".encode())
-    Checkpoint(made.count, made.head).write(beside)
+        sum_file.write(f"{copied.sha256}  {copied.path.name}\n".encode())
+    Checkpoint(copied.count, copied.head).write(beside)
     restored = f"; to be restored as {name}" if name else ""
     return [
-        f"{made.path}: {made.count} entries, head {made.head}{restored}",
+        f"{copied.path}: {copied.count} entries, head {copied.head}{restored}",
         f"{beside}: its checkpoint",
-        f"{sums}: {made.sha256}",
+        f"{sums}: {copied.sha256}",
     ]
 
 
@@ -92,15 +92,15 @@ def drill(folder: str | Path, copy: str | Path | None = None, *, store: str | No
     source = Path(copy) if copy is not None else _newest_copy(config, place)
     beside, sums = (source.with_name(source.name + end) for end in (".checkpoint", ".sha256"))
     with source.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sums.read_text(encoding="utf-8").split()[0]:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != sums.read_text(encoding="utf-8").split()[0]:
         raise RecordError(f"{source}: its SHA-256 is not the one of {sums.name}")
     yield f"{source}: its SHA-256 is right"
     mark = Checkpoint.read(beside)
     with tempfile.TemporaryDirectory(prefix="ucsearch-drill-") as name:
         restored = Path(name) / "decisions.db"
-        made = backup(source, restored, checkpoint=mark)
-        yield f"restored and verified: {made.count} entries, head {made.head}"
+        copied = backup(source, restored, checkpoint=mark)
+        yield f"restored and verified: {copied.count} entries, head {copied.head}"
         yield _compare_with_log(config, place, mark)
         with AuditReader(restored) as reader:
             yield _verify_sample(reader)

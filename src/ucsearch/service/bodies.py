@@ -26,7 +26,7 @@ from ucsearch.records.canonical import canonical
 from ucsearch.records.entries import Request as RecordedRequest
 from ucsearch.service.auth import check_still_valid
 from ucsearch.service.config import Limits
-from ucsearch.service.errors import Problem, excerpt
+from ucsearch.service.errors import ApiProblem, excerpt
 from ucsearch.service.schemas import DecideBody, ForecastBody, plain
 from ucsearch.service.service import Service, request_of
 from ucsearch.service.tokens import Principal
@@ -86,12 +86,12 @@ ServiceDep = Annotated[Service, Depends(_service)]
 
 def check_query(request: Request, *known: str) -> None:
     """Refuse a name that is misspelt, or there twice: the answer would be to another question."""
-    given = [name for name, _ in request.query_params.multi_items()]
-    for name in given:
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
         if name not in known:
-            raise Problem("invalid", "a parameter that is not known", where=(f"query.{excerpt(name)}",))
-        if given.count(name) > 1:
-            raise Problem("invalid", "a parameter that is repeated", where=(f"query.{name}",))
+            raise ApiProblem("invalid", "a parameter that is not known", where=(f"query.{excerpt(name)}",))
+        if names.count(name) > 1:
+            raise ApiProblem("invalid", "a parameter that is repeated", where=(f"query.{name}",))
 
 
 def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -114,7 +114,7 @@ class HeldBodies:
             yield
             return
         if self._held.total() + count > self._most or self._held[principal.token] + count > self._most // 2:
-            raise Problem("queue_full", "too many large bodies are not answered yet")
+            raise ApiProblem("queue_full", "too many large bodies are not answered yet")
         self._held[principal.token] += count
         self._gauge.set(self._held.total())
         try:
@@ -131,13 +131,13 @@ async def receive_body(request: Request, most: int, principal: Principal) -> Asy
     limits: Limits = request.app.state.service.config.limits
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Problem("not_json_type", "expected Content-Type: application/json")
+        raise ApiProblem("not_json_type", "expected Content-Type: application/json")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Problem("not_json_type", "compressed bodies are not read")
+        raise ApiProblem("not_json_type", "compressed bodies are not read")
     if request.headers.get("transfer-encoding", "chunked").lower() != "chunked":
-        raise Problem("not_json_type", "of transfer encodings only chunked is read")
-    held: HeldBodies = request.app.state.bodies
-    with held.hold(_declared_length(request, most), principal):
+        raise ApiProblem("not_json_type", "of transfer encodings only chunked is read")
+    bodies: HeldBodies = request.app.state.bodies
+    with bodies.hold(_declared_length(request, most), principal):
         raw = await read_bytes(request, most, limits.body_s)
         check_still_valid(request)
         yield raw
@@ -147,7 +147,7 @@ def _declared_length(request: Request, most: int) -> int:
     """Bytes that a body has, or may have where its head does not say it."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
-        raise Problem("too_large", f"{length} bytes, at most {most}", closes=int(length) > _THROWN_AWAY)
+        raise ApiProblem("too_large", f"{length} bytes, at most {most}", closes=int(length) > _THROWN_AWAY)
     return int(length) if length.isdecimal() else most
 
 
@@ -161,12 +161,12 @@ async def read_bytes(request: Request, most: int, seconds: float) -> bytes:
             async for part in request.stream():
                 total += len(part)
                 if total > most:
-                    raise Problem("too_large", f"more than {most} bytes", closes=True)
+                    raise ApiProblem("too_large", f"more than {most} bytes", closes=True)
                 parts.append(part)
     except TimeoutError:
-        raise Problem("too_slow", f"the body did not arrive within {seconds:g} s", closes=True) from None
+        raise ApiProblem("too_slow", f"the body did not arrive within {seconds:g} s", closes=True) from None
     except ClientDisconnect:
-        raise Problem("bad_request", "the client went away") from None
+        raise ApiProblem("bad_request", "the client went away") from None
     return b"".join(parts)
 
 
@@ -179,7 +179,7 @@ def check_cost(raw: bytes, kind: type[BaseModel], items: int) -> None:
         (LIST * raw.count(b"[") + raw.count(b","), most, f"values, of which a list counts as {LIST}"),
     ):
         if count > limit:
-            raise Problem("too_large", f"{count} {name}, at most {limit}")
+            raise ApiProblem("too_large", f"{count} {name}, at most {limit}")
 
 
 def read_body(kind: type[T], raw: bytes, items: int) -> T:
@@ -189,19 +189,19 @@ def read_body(kind: type[T], raw: bytes, items: int) -> T:
     try:
         json.loads(raw.decode("utf-8"), object_pairs_hook=_check_keys, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise Problem("not_json", excerpt(error)) from error
+        raise ApiProblem("not_json", excerpt(error)) from error
     try:
         body = kind.model_validate_json(raw, strict=True)
     except ValidationError as error:
         if (count := error.error_count()) > _MOST_PLACES:
-            raise Problem("invalid", f"{count} places") from error
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        if found[0]["type"] == "too_long" and found[0]["loc"] == ("items",):
-            raise Problem("too_large", f"more than {items} items") from error
-        where = tuple(f"{excerpt(_place(e['loc']))}: {excerpt(e['msg'])}" for e in found[:_PLACES])
-        raise Problem("invalid", f"{len(found)} place{'' if len(found) == 1 else 's'}", where=where) from error
+            raise ApiProblem("invalid", f"{count} places") from error
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        if errors[0]["type"] == "too_long" and errors[0]["loc"] == ("items",):
+            raise ApiProblem("too_large", f"more than {items} items") from error
+        where = tuple(f"{excerpt(_place(e['loc']))}: {excerpt(e['msg'])}" for e in errors[:_PLACES])
+        raise ApiProblem("invalid", f"{len(errors)} place{'' if len(errors) == 1 else 's'}", where=where) from error
     if len(getattr(body, "items", ())) > items:
-        raise Problem("too_large", f"more than {items} items")
+        raise ApiProblem("too_large", f"more than {items} items")
     return body
 
 
@@ -257,15 +257,20 @@ def keyed_body(
 def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[str, Any]]:
     """The items as `decide_cases` takes them, after the limits were looked at."""
     names = settings.columns
-    known = {"series", *state_columns(settings.task).words}
-    texts = {names.date, *names.ignore, *known, *(mine for mine, ours in names.rename.items() if ours in known)}
+    series_and_words = {"series", *state_columns(settings.task).words}
+    texts = {
+        names.date,
+        *names.ignore,
+        *series_and_words,
+        *(mine for mine, ours in names.rename.items() if ours in series_and_words),
+    }
     rows = []
-    seen: set[str] = set()
+    series_names: set[str] = set()
     for i, item in enumerate(body.items):
         check_series_name(item.series, limits, f"items[{i}].series")
-        if item.series in seen:
-            raise Problem("invalid", "a series twice", where=(f"items[{i}].series: the series occurs twice",))
-        seen.add(item.series)
+        if item.series in series_names:
+            raise ApiProblem("invalid", "a series twice", where=(f"items[{i}].series: the series occurs twice",))
+        series_names.add(item.series)
         where = f"items[{i}].state"
         state = {name: _state_value(name, value, where, names.series, texts) for name, value in item.state.items()}
         rows.append({"series": item.series, **state, "forecast": _forecast(item.forecast, i, limits, names)})
@@ -275,15 +280,15 @@ def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[s
 def _state_value(name: str, value: Any, where: str, series_column: str, texts: set[str]) -> Any:
     """A member of a state: a number, a list of numbers, nothing, or a text where the task has a word there."""
     if name in ("series", "forecast", series_column):
-        raise Problem("invalid", "a reserved name", where=(f"{where}.{name}: not a state",))
+        raise ApiProblem("invalid", "a reserved name", where=(f"{where}.{name}: not a state",))
     if not name.isprintable() or len(name) > 200 or (isinstance(value, str) and not value.isprintable()):
-        raise Problem("invalid", "an odd name", where=(f"{where}: names and words are printable",))
+        raise ApiProblem("invalid", "an odd name", where=(f"{where}: names and words are printable",))
     numbers = value if isinstance(value, list) else [] if isinstance(value, str) else [value]
     if not all(x is None or _is_number(x) for x in numbers):
-        raise Problem("invalid", "no number", where=(f"{where}.{excerpt(name)}: a finite number is expected",))
+        raise ApiProblem("invalid", "no number", where=(f"{where}.{excerpt(name)}: a finite number is expected",))
     if isinstance(value, str) and name not in texts:
         # A file has only texts; here a text that looks like a number is somebody's mistake.
-        raise Problem("invalid", "a text", where=(f"{where}.{excerpt(name)}: a number is expected",))
+        raise ApiProblem("invalid", "a text", where=(f"{where}.{excerpt(name)}: a number is expected",))
     if isinstance(value, list):
         return [None if x is None else float(x) for x in value]
     return value if value is None or isinstance(value, str) else float(value)
@@ -298,33 +303,33 @@ def _is_number(value: Any) -> bool:
 
 def check_series_name(name: str, limits: Limits, where: str) -> None:
     if len(name) > limits.series_length:
-        raise Problem("invalid", "a long name", where=(f"{where}: at most {limits.series_length} characters",))
+        raise ApiProblem("invalid", "a long name", where=(f"{where}: at most {limits.series_length} characters",))
     if name in (".", ".."):  # clients and browsers take them out of an address: nobody could look at it
-        raise Problem("invalid", "an odd name", where=(f"{where}: a name that an address can hold",))
+        raise ApiProblem("invalid", "an odd name", where=(f"{where}: a name that an address can hold",))
     if not name.isprintable() or name != name.strip():
-        raise Problem("invalid", "an odd name", where=(f"{where}: no control characters, no spaces around it",))
+        raise ApiProblem("invalid", "an odd name", where=(f"{where}: no control characters, no spaces around it",))
 
 
-def _forecast(given: ForecastBody, i: int, limits: Limits, names: Columns) -> dict[str, Any]:
+def _forecast(forecast: ForecastBody, i: int, limits: Limits, names: Columns) -> dict[str, Any]:
     lists: Mapping[str, Any] = {  # under the names that the plan's settings have for them
-        "members": given.members, names.mean: given.mean, names.std: given.std,
-        **{f"{names.quantiles}{level}": values for level, values in (given.quantiles or {}).items()},
+        "members": forecast.members, names.mean: forecast.mean, names.std: forecast.std,
+        **{f"{names.quantiles}{level}": values for level, values in (forecast.quantiles or {}).items()},
     }  # fmt: skip
     out = {name: values for name, values in lists.items() if values is not None}
-    paths = given.members if given.members is not None else list(out.values())
+    paths = forecast.members if forecast.members is not None else list(out.values())
     longest = max(map(len, paths), default=0)
     if len(paths) > limits.members or longest > limits.steps or len(paths) * longest > limits.numbers:
-        raise Problem(
+        raise ApiProblem(
             "too_large",
             f"{len(paths)} x {longest} numbers, at most {limits.members} members, {limits.steps} steps and "
             f"{limits.numbers} together",
             where=(f"items[{i}].forecast",),
         )
-    if given.members is not None:
-        out["members"] = given.members
+    if forecast.members is not None:
+        out["members"] = forecast.members
     for name in ("issued", "cutoff", "model"):
-        if (value := getattr(given, name)) is not None:
+        if (value := getattr(forecast, name)) is not None:
             if not value.isprintable():
-                raise Problem("invalid", "an odd text", where=(f"items[{i}].forecast.{name}: printable text",))
+                raise ApiProblem("invalid", "an odd text", where=(f"items[{i}].forecast.{name}: printable text",))
             out[name] = value
     return out

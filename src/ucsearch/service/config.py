@@ -240,11 +240,11 @@ class MonitorTable(_Table):
     def watching(self, gate: Gate | None = None) -> Watching:
         """What it watches by, where the plan's settings have this gate."""
         names = ("watch", "within", "alpha", "lags", "probation", "calm")
-        said = self.max_undercoverage
-        if said is None and gate is not None:
-            said = gate.max_undercoverage
-        known: dict[str, Any] = {} if said is None else {"max_undercoverage": said}
-        return Watching(**known, **{name: getattr(self, name) for name in names})
+        tolerated = self.max_undercoverage
+        if tolerated is None and gate is not None:
+            tolerated = gate.max_undercoverage
+        tolerance: dict[str, Any] = {} if tolerated is None else {"max_undercoverage": tolerated}
+        return Watching(**tolerance, **{name: getattr(self, name) for name in names})
 
 
 class PlanTable(_Table):
@@ -313,14 +313,14 @@ def load_config(
         if isinstance(table, dict):
             table[key] = value
     try:
-        found = Config.model_validate_json(json.dumps(content, default=str), strict=True)
+        config = Config.model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         raise ConfigError([f"{path}: {_line(e)}" for e in error.errors()]) from error
-    if not found.store.is_postgres:
-        log, mark = (path.parent / found.store.log).absolute(), (path.parent / found.store.checkpoint).absolute()
+    if not config.store.is_postgres:
+        log, mark = (path.parent / config.store.log).absolute(), (path.parent / config.store.checkpoint).absolute()
         if log.parent == mark.parent:
             raise ConfigError([f"{path}: store.checkpoint: saw it beside the log, expected it in another folder"])
-    return found, path.parent
+    return config, path.parent
 
 
 def _line(error: Any) -> str:

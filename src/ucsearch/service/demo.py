@@ -21,7 +21,7 @@ from ucsearch.service.service import Service
 from ucsearch.service.tokens import FILE as TOKENS
 from ucsearch.service.tokens import TokenBook, write_tokens
 
-__all__ = ["PEOPLE", "Stream", "run_demo", "set_up"]
+__all__ = ["PEOPLE", "ShelfStream", "run_demo", "set_up"]
 
 PERIOD = timedelta(minutes=15)
 PRODUCTS = tuple(f"SKU-{i:03d}" for i in range(1, 11))
@@ -90,7 +90,7 @@ def set_up(folder: Path, bind: str) -> dict[str, str]:
     return {name: book.add(name, role) for name, role in {**PEOPLE, "demo agent": "agent"}.items()}
 
 
-class Stream:
+class ShelfStream:
     """Forecasts and outcomes of made-up shelves: a pure function of the seed, but for the time it starts at."""
 
     def __init__(self, client: Client, start: datetime, seed: int = 5) -> None:
@@ -126,8 +126,8 @@ class Stream:
         ]
         self._client.outcomes(items, key=f"demo-{self._time.isoformat()}")
         self._stock = np.maximum(self._stock + self._order - sold, 0.0)
-        taken = np.array([0.0 if np.isnan(a.action) else a.action for a in self._last])
-        self._order = np.where(np.isnan(taken), 0.0, taken)
+        actions = np.array([0.0 if np.isnan(a.action) else a.action for a in self._last])
+        self._order = np.where(np.isnan(actions), 0.0, actions)
 
     def _items(self) -> list[Item]:
         out = []
@@ -148,8 +148,8 @@ def run_demo(
     say: Callable[[str], None] = print,
 ) -> int:  # fmt: skip
     """Serve until Ctrl-C, for so many seconds, or until the past was sent (`once`); returns the periods sent."""
-    if seen := address_in_use("127.0.0.1", port):  # before there are files that the next try would stumble over
-        raise InputError("--port", f"{port} ({seen})", "a port that is free; 0 takes any")
+    if reason := address_in_use("127.0.0.1", port):  # before there are files that the next try would stumble over
+        raise InputError("--port", f"{port} ({reason})", "a port that is free; 0 takes any")
     tokens = set_up(folder, f"127.0.0.1:{port}")
     config, place = load_config(folder)
     service = Service.open(config, place)
@@ -169,7 +169,7 @@ def run_demo(
     def _feed(url: str) -> None:
         ends = datetime.now(UTC).replace(second=0, microsecond=0)
         with Client(url, tokens["demo agent"], retry=Retry(tries=2)) as client:
-            stream = Stream(client, ends - (PAST + 400) * PERIOD)
+            stream = ShelfStream(client, ends - (PAST + 400) * PERIOD)
             while not stop.is_set():
                 # Nothing of the future can be reported: from then on it goes on in real time.
                 if stream.due > datetime.now(UTC) and stop.wait((stream.due - datetime.now(UTC)).total_seconds()):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ucsearch.errors import InputError
 
-__all__ = ["CODES", "Kind", "Problem", "excerpt", "sentence_of"]
+__all__ = ["CODES", "ApiProblem", "ProblemKind", "excerpt", "sentence_of"]
 
 MEDIA = "application/problem+json"
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make an encoder for every problem
@@ -20,39 +20,39 @@ _LONG = re.compile(rf"'[^']{{{_SHOWN},}}'|[^\s']{{{_SHOWN + 1},}}")
 _PLACES = 20
 
 
-class Kind(NamedTuple):
+class ProblemKind(NamedTuple):
     """One kind of problem."""
 
     status: int
     title: str
 
 
-CODES: dict[str, Kind] = {
-    "not_json": Kind(400, "The body is not JSON"),
-    "no_idempotency_key": Kind(400, "The header Idempotency-Key is missing or malformed"),
-    "bad_request": Kind(400, "The request cannot be read"),
-    "unauthorized": Kind(401, "A valid token is needed"),
-    "forbidden": Kind(403, "The token's role does not allow this"),
-    "bad_host": Kind(403, "The Host header is not one of this service"),
-    "bad_origin": Kind(403, "The request comes from another site"),
-    "not_found": Kind(404, "There is no such thing"),
-    "method_not_allowed": Kind(405, "The method is not allowed here"),
-    "too_slow": Kind(408, "The request did not arrive in time"),
-    "not_newest": Kind(409, "The decision is not the newest of its series, or was overridden meanwhile"),
-    "expired": Kind(409, "The decision is no longer valid"),
-    "already": Kind(409, "It is so already"),
-    "in_flight": Kind(409, "A request with the same key is still at work"),
-    "too_large": Kind(413, "The request is too large"),
-    "not_json_type": Kind(415, "The body must be application/json"),
-    "invalid": Kind(422, "The content is not what is expected"),
-    "not_allowed": Kind(422, "The rules do not allow this"),
-    "key_reused": Kind(422, "The idempotency key was used with another body"),
-    "too_many": Kind(429, "Too many requests"),
-    "queue_full": Kind(503, "Too much is waiting"),
-    "not_ready": Kind(503, "The service is not ready"),
-    "audit_unavailable": Kind(503, "Nothing can be recorded, so nothing is decided"),
-    "log_altered": Kind(503, "The log is not what was recorded, so nothing is decided"),
-    "internal": Kind(500, "A bug"),
+CODES: dict[str, ProblemKind] = {
+    "not_json": ProblemKind(400, "The body is not JSON"),
+    "no_idempotency_key": ProblemKind(400, "The header Idempotency-Key is missing or malformed"),
+    "bad_request": ProblemKind(400, "The request cannot be read"),
+    "unauthorized": ProblemKind(401, "A valid token is needed"),
+    "forbidden": ProblemKind(403, "The token's role does not allow this"),
+    "bad_host": ProblemKind(403, "The Host header is not one of this service"),
+    "bad_origin": ProblemKind(403, "The request comes from another site"),
+    "not_found": ProblemKind(404, "There is no such thing"),
+    "method_not_allowed": ProblemKind(405, "The method is not allowed here"),
+    "too_slow": ProblemKind(408, "The request did not arrive in time"),
+    "not_newest": ProblemKind(409, "The decision is not the newest of its series, or was overridden meanwhile"),
+    "expired": ProblemKind(409, "The decision is no longer valid"),
+    "already": ProblemKind(409, "It is so already"),
+    "in_flight": ProblemKind(409, "A request with the same key is still at work"),
+    "too_large": ProblemKind(413, "The request is too large"),
+    "not_json_type": ProblemKind(415, "The body must be application/json"),
+    "invalid": ProblemKind(422, "The content is not what is expected"),
+    "not_allowed": ProblemKind(422, "The rules do not allow this"),
+    "key_reused": ProblemKind(422, "The idempotency key was used with another body"),
+    "too_many": ProblemKind(429, "Too many requests"),
+    "queue_full": ProblemKind(503, "Too much is waiting"),
+    "not_ready": ProblemKind(503, "The service is not ready"),
+    "audit_unavailable": ProblemKind(503, "Nothing can be recorded, so nothing is decided"),
+    "log_altered": ProblemKind(503, "The log is not what was recorded, so nothing is decided"),
+    "internal": ProblemKind(500, "A bug"),
 }
 
 
@@ -69,12 +69,12 @@ def sentence_of(error: Exception | str) -> str:
         place, _, _ = text.partition(f": saw {error.seen}, expected ")
         _, _, hint = text.partition(f", expected {error.expected}")
         text = f"{excerpt(place)}: saw {excerpt(error.seen)}, expected {error.expected}{hint}"
-    text = _LONG.sub(lambda found: excerpt(found[0]), text)  # names that others chose are one word or stand in quotes
+    text = _LONG.sub(lambda match: excerpt(match[0]), text)  # names that others chose are one word or stand in quotes
     text = "".join(c if c.isprintable() else "?" for c in text[: _SENTENCE + 1])
     return text if len(text) <= _SENTENCE else text[: _SENTENCE - 1] + "…"
 
 
-class Problem(Exception):
+class ApiProblem(Exception):
     """Raised anywhere in the service; `app` makes an answer of it."""
 
     def __init__(

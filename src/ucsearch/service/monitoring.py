@@ -19,7 +19,7 @@ from ucsearch.records.entries import NoEntry, Row
 from ucsearch.records.log import AuditReader
 from ucsearch.records.overrides import recorded_action, recorded_inputs
 from ucsearch.rules.answers import as_number
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.schemas import EventView, MonitorView, RealisedView, StreamView
 from ucsearch.service.tokens import Scope
 from ucsearch.task import Task
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ucsearch.service.service import Service
 
 __all__ = [
+    "DecisionWorth",
     "Realised",
-    "Worth",
     "curve",
     "ends",
     "monitor",
@@ -49,7 +49,7 @@ _CLOSE = 1e-9
 TaskOf = Callable[[Mapping[str, Any]], Task | None]
 
 
-class Worth(NamedTuple):
+class DecisionWorth(NamedTuple):
     """One followed decision, in units of reward."""
 
     realised: float
@@ -62,7 +62,7 @@ class Worth(NamedTuple):
         return max(0.0, abs(self.expected - self.realised) - self.risk * self.spread)
 
 
-def worth(record: Mapping[str, Any], task: Task, value: Any, blob: Callable[[str], bytes]) -> Worth | None:
+def worth(record: Mapping[str, Any], task: Task, value: Any, blob: Callable[[str], bytes]) -> DecisionWorth | None:
     """Of a recorded decision whose first outcome was `value`; None where the record does not say, or where what it
     says of its first step does not follow from it."""
     if record.get("kind") != "decision" or record["settings"]["mode"] == MODES["scores"]:
@@ -72,24 +72,24 @@ def worth(record: Mapping[str, Any], task: Task, value: Any, blob: Callable[[str
     if action is None or rival is None or rival["step_score"] is None:
         return None
     try:
-        given = recorded_inputs(record, task)
+        inputs = recorded_inputs(record, task)
         trace, settings, a = record["inputs"]["trace"], record["settings"], recorded_action(action)
         members, weights, mean = (decode_array(blob(trace[n]["$blob"]))[0] for n in ("members", "weights", "mean"))
-        came = value if isinstance(value, list) else [value]
-        if len(came) != task.fields or not len(members):
+        values = value if isinstance(value, list) else [value]
+        if len(values) != task.fields or not len(members):
             return None
 
         def reward(y: Any) -> float:
             outcome = y[0] if task.outcome is None else task.outcome(*y)
-            return as_number(task.reward_at(given.state, a, outcome, 0, given.params))
+            return as_number(task.reward_at(inputs.state, a, outcome, 0, inputs.params))
 
         rewards = [reward(path[0].tolist()) for path in members]
-        own, spread = mean_and_spread(rewards, weights.tolist(), settings["spread"], settings["tail"])
-        expected = reward(mean[0].tolist()) if settings["mode"] == MODES["mean"] else own
+        mean_reward, spread = mean_and_spread(rewards, weights.tolist(), settings["spread"], settings["tail"])
+        expected = reward(mean[0].tolist()) if settings["mode"] == MODES["mean"] else mean_reward
         claimed = float(decode_number(rival["step_score"]))
         if not abs(expected - settings["risk"] * spread - claimed) <= _CLOSE * max(1.0, abs(claimed), abs(expected)):
             return None
-        return Worth(reward([float(x) for x in came]), expected, spread, float(settings["risk"]))
+        return DecisionWorth(reward([float(x) for x in values]), expected, spread, float(settings["risk"]))
     except (UCSearchError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
         return None
 
@@ -100,21 +100,21 @@ class Realised:
     def __init__(self, task_of: TaskOf) -> None:
         self._task_of, self._lock = task_of, threading.Lock()
         self._seen: dict[str, int] = {}  # newest outcome that was looked at, by plan
-        self._known: dict[str, deque[Worth]] = {}
+        self._known: dict[str, deque[DecisionWorth]] = {}
 
     def look(self, reader: AuditReader, plan: str) -> RealisedView:
         with self._lock:
-            seen = self._seen.get(plan, 0)
+            last_seen = self._seen.get(plan, 0)
             rows = reader.list(plan=plan, kind="outcome", newest_first=True, limit=RECENT)
-            known = self._known.setdefault(plan, deque(maxlen=RECENT))
-            for row in reversed([row for row in rows if row.seq > seen]):
-                if (found := self._worth(reader, row.record)) is not None:
-                    known.append(found)
+            worths = self._known.setdefault(plan, deque(maxlen=RECENT))
+            for row in reversed([row for row in rows if row.seq > last_seen]):
+                if (worth := self._worth(reader, row.record)) is not None:
+                    worths.append(worth)
             if rows:
                 self._seen[plan] = rows[0].seq
-            return _view(known)
+            return _view(worths)
 
-    def _worth(self, reader: AuditReader, outcome: Mapping[str, Any]) -> Worth | None:
+    def _worth(self, reader: AuditReader, outcome: Mapping[str, Any]) -> DecisionWorth | None:
         if outcome["step"] != 1 or "replaces" in outcome or outcome.get("taken") is None:
             return None
         try:
@@ -127,13 +127,13 @@ class Realised:
         return None if task is None else worth(decision, task, outcome["value"], reader.blob)
 
 
-def _view(known: deque[Worth]) -> RealisedView:
-    count = len(known)
+def _view(worths: deque[DecisionWorth]) -> RealisedView:
+    count = len(worths)
     if not count:
         return RealisedView(0, None, None, None)
-    excess = sorted(w.excess for w in known)
+    excess = sorted(w.excess for w in worths)
     return RealisedView(
-        count, math.fsum(w.realised for w in known) / count, math.fsum(w.expected for w in known) / count,
+        count, math.fsum(w.realised for w in worths) / count, math.fsum(w.expected for w in worths) / count,
         excess[min(count - 1, math.ceil(_LEVEL * count) - 1)],
     )  # fmt: skip
 
@@ -151,34 +151,34 @@ def monitor(
     reader: AuditReader, service: Service, plan: str, scope: Scope = _WHOLE, worths: bool = True
 ) -> MonitorView:  # fmt: skip
     """As the service knows it now; a snapshot, taken without stopping the deciding thread."""
-    found = service.plan(plan)
-    worth = service.realised.look(reader, found.name) if worths else None
+    named = service.plan(plan)
+    realised = service.realised.look(reader, named.name) if worths else None
     watched = _watched(service, plan)
     if watched is None:
-        return MonitorView(plan, "off", None, 0, (), None, (), 0, (), worth)
+        return MonitorView(plan, "off", None, 0, (), None, (), 0, (), realised)
     tripped = watched.monitor.tripped()
     trips = trips_of(reader, plan, tripped)
-    pool, *rest = watched.monitor.statuses(_SHOWN if scope.is_whole else None)
-    own = [name for name in tripped if name and scope.has(plan, name)]
+    pool, *statuses = watched.monitor.statuses(_SHOWN if scope.is_whole else None)
+    tripped_series = [name for name in tripped if name and scope.has(plan, name)]
     settings, states = watched.monitor.settings, service.plan_states
-    streams = [_stream(s, settings, trips) for s in rest if scope.has(plan, s.series)]
+    streams = [_stream(s, settings, trips) for s in statuses if scope.has(plan, s.series)]
     events = tuple(e for e in events_of(reader, plan) if scope.has(plan, e.series) or not e.series)
     return MonitorView(
-        plan, "tripped" if pool.tripped else "partly" if own else "armed", _stream(pool, settings, trips), len(own),
-        tuple(streams[:_SHOWN]), watched.coverage, watched.histogram(), states.overdue(plan, service.clock()), events,
-        worth,
+        plan, "tripped" if pool.tripped else "partly" if tripped_series else "armed", _stream(pool, settings, trips),
+        len(tripped_series), tuple(streams[:_SHOWN]), watched.coverage, watched.histogram(),
+        states.overdue(plan, service.clock()), events, realised,
     )  # fmt: skip
 
 
 def stream(reader: AuditReader, service: Service, plan: str, series: str) -> StreamView:
     """One stream of a plan with a monitor."""
-    found = stream_of(reader, service, service.plan(plan).name, series)
-    if found is None:
-        raise Problem("not_found", "the plan has no monitor")
+    view = stream_of(reader, service, service.plan(plan).name, series)
+    if view is None:
+        raise ApiProblem("not_found", "the plan has no monitor")
     # A misspelt name would look like a good one.
-    if series != POOL and not found.outcomes and not found.since and reader.newest(series, plan) is None:
-        raise Problem("not_found", "there is no decision of this series")
-    return found
+    if series != POOL and not view.outcomes and not view.since and reader.newest(series, plan) is None:
+        raise ApiProblem("not_found", "there is no decision of this series")
+    return view
 
 
 def stream_of(reader: AuditReader, service: Service, plan: str, series: str) -> StreamView | None:
@@ -199,22 +199,22 @@ def pool_tripped(service: Service, plan: str) -> bool:
 
 def _watched(service: Service, plan: str) -> WatchedPlan | None:
     """None for a plan whose monitor was taken out of service.toml, though the log still knows it."""
-    found = service.plans.get(plan)
-    return None if found is None or found.watching is None else service.plan_states.journal.plans.get(plan)
+    named = service.plans.get(plan)
+    return None if named is None or named.watching is None else service.plan_states.journal.plans.get(plan)
 
 
 def trips_of(reader: AuditReader, plan: str, streams: Collection[str]) -> dict[str, Row]:
     """The entries that say that these streams have tripped, the last of each, as far as the log's files are there."""
-    missing, found = set(streams), dict[str, Row]()
-    rows = reader.list(plan=plan, kind="monitor", newest_first=True, limit=_EVENTS) if missing else ()
+    wanted_streams, trips = set(streams), dict[str, Row]()
+    rows = reader.list(plan=plan, kind="monitor", newest_first=True, limit=_EVENTS) if wanted_streams else ()
     for row in rows:
         stream = str(row.record["series"])
-        if row.record["event"] == "tripped" and stream in missing:
-            missing.discard(stream)
-            found[stream] = row
-            if not missing:
+        if row.record["event"] == "tripped" and stream in wanted_streams:
+            wanted_streams.discard(stream)
+            trips[stream] = row
+            if not wanted_streams:
                 break
-    return found
+    return trips
 
 
 def _stream(status: Status, settings: Settings, trips: Mapping[str, Row]) -> StreamView:
@@ -255,9 +255,9 @@ def curve(service: Service, plan: str, series: str = POOL) -> tuple[tuple[float,
 
 def ends(reader: AuditReader, plan: str, series: str = POOL) -> tuple[str, str]:
     """When the first and the last outcome of a stream, as far as this file knows, were observed."""
-    found = [
+    first_and_last = [
         reader.list(plan=plan, series=series or None, kind="outcome", newest_first=newest, limit=1)
         for newest in (False, True)
     ]
-    first, last = (str(rows[0].record["observed_at"]) if rows else "" for rows in found)
+    first, last = (str(rows[0].record["observed_at"]) if rows else "" for rows in first_and_last)
     return first, last

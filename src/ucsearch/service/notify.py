@@ -31,7 +31,7 @@ from ucsearch.records.files import regular_file
 from ucsearch.service.config import Webhook
 from ucsearch.service.observability import Metrics
 
-__all__ = ["Notifier", "Target", "signature", "targets"]
+__all__ = ["Notifier", "WebhookTarget", "signature", "targets"]
 
 _log = logging.getLogger("ucsearch.service")
 _WAITS_S = (0.0, 5.0, 30.0, 300.0, 1_800.0)  # before each try
@@ -43,7 +43,7 @@ _SECRET = "whsec_"  # begins a secret in base64, as the Standard Webhooks write 
 Send = Callable[[urllib.request.Request, float], None]
 
 
-class Target(NamedTuple):
+class WebhookTarget(NamedTuple):
     """A webhook with its secret."""
 
     url: str
@@ -58,9 +58,9 @@ class _Message(NamedTuple):
     due: float  # time.monotonic()
 
 
-def targets(tables: Sequence[Webhook], folder: Path) -> tuple[Target, ...]:
+def targets(tables: Sequence[Webhook], folder: Path) -> tuple[WebhookTarget, ...]:
     """The webhooks of a configuration; their secrets must be files that nobody else can read."""
-    return tuple(Target(t.url, _secret(folder / t.secret_file), frozenset(t.events)) for t in tables)
+    return tuple(WebhookTarget(t.url, _secret(folder / t.secret_file), frozenset(t.events)) for t in tables)
 
 
 def _secret(path: Path) -> bytes:
@@ -102,7 +102,7 @@ class Notifier:
     """Told what happens by any thread."""
 
     def __init__(
-        self, targets: Sequence[Target], metrics: Metrics, clock: Callable[[], datetime], *, send: Send = _send,
+        self, targets: Sequence[WebhookTarget], metrics: Metrics, clock: Callable[[], datetime], *, send: Send = _send,
         waits_s: Sequence[float] = _WAITS_S,
     ) -> None:  # fmt: skip
         self._metrics, self._clock = metrics, clock
@@ -139,7 +139,12 @@ class _Sender:
     """Messages to one address, sent one after another in a thread of their own."""
 
     def __init__(
-        self, target: Target, metrics: Metrics, clock: Callable[[], datetime], send: Send, waits_s: tuple[float, ...]
+        self,
+        target: WebhookTarget,
+        metrics: Metrics,
+        clock: Callable[[], datetime],
+        send: Send,
+        waits_s: tuple[float, ...],
     ) -> None:
         self.target = target
         self._metrics, self._clock, self._send, self._waits_s = metrics, clock, send, waits_s

@@ -41,7 +41,7 @@ from ucsearch.service.schemas import Health
 if TYPE_CHECKING:
     from ucsearch.service.service import Service
 
-__all__ = ["AdminServer", "JsonLines", "Metrics", "make_admin_app", "set_up_logging"]
+__all__ = ["AdminServer", "JsonLinesFormatter", "Metrics", "make_admin_app", "set_up_logging"]
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -97,8 +97,8 @@ class Metrics:
         self.refusals = Counter(f"{p}_refusals", "requests that were refused, by reason", ("code",), registry=r)
 
     def decided(self, plan: str, bodies: Sequence[Sealed]) -> None:
-        found = Counts((body.decision.outcome.value, body.decision.reason.value) for body in bodies)
-        for (outcome, reason), count in found.items():
+        counts = Counts((body.decision.outcome.value, body.decision.reason.value) for body in bodies)
+        for (outcome, reason), count in counts.items():
             self.decisions.labels(plan, outcome, reason).inc(count)
 
     def batch(self, items: int, queue_s: float, decide_s: float) -> None:
@@ -169,7 +169,7 @@ class AdminServer:
         self._thread.join(_JOIN_S)
 
 
-class JsonLines(logging.Formatter):
+class JsonLinesFormatter(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -189,7 +189,7 @@ class JsonLines(logging.Formatter):
 def set_up_logging(level: int = logging.INFO) -> None:
     """The service's own logger, and nothing of uvicorn's but errors, on stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLinesFormatter())
     for name, at in (("ucsearch", level), ("uvicorn", logging.WARNING), ("uvicorn.access", logging.CRITICAL)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

@@ -75,8 +75,8 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def describe(app: FastAPI) -> dict[str, Any]:
     """The description of an application and the limits it runs with."""
     limits: Limits = app.state.service.config.limits
-    made: dict[str, Any] = get_openapi(title=app.title, version=app.version, routes=app.routes)
-    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    description: dict[str, Any] = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    schemas = description.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's, which nobody is answered with
         schemas.pop(name, None)
     schemas["Problem"] = PROBLEM
@@ -85,13 +85,13 @@ def describe(app: FastAPI) -> dict[str, Any]:
         schemas.update(schema.pop("$defs", {}))
         schemas[kind.__name__] = {**schema, "example": EXAMPLES[kind.__name__]}
     _limit(schemas, limits)
-    for operations in made["paths"].values():
+    for operations in description["paths"].values():
         for operation in operations.values():
             _complete(operation)
-    made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    made["security"] = [{"token": []}]
-    made["info"]["x-limits"] = limits.model_dump()
-    return made
+    description["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    description["security"] = [{"token": []}]
+    description["info"]["x-limits"] = limits.model_dump()
+    return description
 
 
 def _complete(operation: dict[str, Any]) -> None:

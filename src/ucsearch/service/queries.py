@@ -21,7 +21,7 @@ from ucsearch.records.entries import GENESIS, AlteredEntry, NoEntry, Row, effect
 from ucsearch.records.export import jsonl_line
 from ucsearch.records.log import AuditReader
 from ucsearch.report.charts import fan, quantiles
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.schemas import (
     DecisionLine,
     DecisionPage,
@@ -37,7 +37,7 @@ from ucsearch.service.schemas import (
 from ucsearch.service.tokens import Scope
 from ucsearch.service.writer.answers import answer, label_of, order_of
 from ucsearch.service.writer.plan_state import pause_of
-from ucsearch.service.writer.plans import Plan
+from ucsearch.service.writer.plans import ServicePlan
 
 if TYPE_CHECKING:
     from ucsearch.service.service import Service
@@ -108,61 +108,61 @@ class Tally:
     def newest(self, plan: str, now: datetime) -> tuple[Newest, ...]:
         """The newest decision of every series of a plan, newest first, as of the last look."""
         with self._lock:
-            known = self._newest.get(plan, {})
-            if len(known) > _MOST_SERIES:
+            by_series = self._newest.get(plan, {})
+            if len(by_series) > _MOST_SERIES:
                 end = (now - _LONG_AGO).isoformat()
-                kept = sorted((n for n in known.values() if n.valid_until >= end), key=_age)[-_MOST_SERIES:]
-                known = self._newest[plan] = {n.series: n for n in kept}
-            return tuple(sorted(known.values(), key=_age, reverse=True))
+                still_valid = sorted((n for n in by_series.values() if n.valid_until >= end), key=_age)[-_MOST_SERIES:]
+                by_series = self._newest[plan] = {n.series: n for n in still_valid}
+            return tuple(sorted(by_series.values(), key=_age, reverse=True))
 
     def held(self, reader: AuditReader, plan: str, now: datetime, most: int) -> tuple[list[Newest], int]:
         """Newest decisions of a plan that send nothing, are still valid, and for which no person has decided; of the
         newest `most` of them, and how many more send nothing."""
         self.look(reader, plan, now)
         silent = [n for n in self.newest(plan, now) if not n.sends and not n.is_over(now)]
-        rows, found = [], set[str]()
+        rows, on_hold = [], set[str]()
         for n in silent[:most]:
             try:
                 rows.append(reader.get(n.id))
             except NoEntry:  # of a file that was moved away
-                found.add(n.id)
-        standing = reader.effective(rows)
-        found |= {row.id for row in rows if standing[row.seq].action is None}
-        return [n for n in silent[:most] if n.id in found], max(0, len(silent) - most)
+                on_hold.add(n.id)
+        effective = reader.effective(rows)
+        on_hold |= {row.id for row in rows if effective[row.seq].action is None}
+        return [n for n in silent[:most] if n.id in on_hold], max(0, len(silent) - most)
 
     def on_hold(self, reader: AuditReader, plan: str, now: datetime) -> int:
         """How many series of a plan wait for a person."""
-        held, more = self.held(reader, plan, now, _HELD)
-        return len(held) + more
+        on_hold, more = self.held(reader, plan, now, _HELD)
+        return len(on_hold) + more
 
     def _take_in(self, reader: AuditReader, plan: str, day: str) -> None:
         self._whole.setdefault(plan, True)
-        counts, standing = self._counts.setdefault(plan, Counter()), self._newest.setdefault(plan, {})
-        taken: set[str] = set()
-        last, known = self._seen.get(plan, 0), self._known.get(plan, 0)
-        newest, fresh, before, done, whole = max(last, known), 0, None, False, False
-        while not done and fresh < self._most:
+        counts, newest_by_series = self._counts.setdefault(plan, Counter()), self._newest.setdefault(plan, {})
+        names: set[str] = set()
+        last, newest_known = self._seen.get(plan, 0), self._known.get(plan, 0)
+        newest, fresh, before, at_end, is_whole = max(last, newest_known), 0, None, False, False
+        while not at_end and fresh < self._most:
             rows = reader.list(
                 plan=plan, kind=KINDS, newest_first=True, before=before, limit=16 if before is None else 256
             )
-            done = not rows
+            at_end = not rows
             for row in rows:
-                record = row.record if row.seq > min(last, known) else {}
+                record = row.record if row.seq > min(last, newest_known) else {}
                 today = bool(record) and record["gate"]["now"] >= day
-                if not record or not (row.seq > known or (today and row.seq > last)):
-                    done = True
+                if not record or not (row.seq > newest_known or (today and row.seq > last)):
+                    at_end = True
                     break
                 name = record.get("series", "")
-                if row.seq > known and name not in taken:
-                    taken.add(name)
-                    standing[name] = _newest(row, record)
-                whole = whole or not today
+                if row.seq > newest_known and name not in names:
+                    names.add(name)
+                    newest_by_series[name] = _newest(row, record)
+                is_whole = is_whole or not today
                 if today and row.seq > last:
                     counts[record["outcome"]["outcome"], record["outcome"]["reason"]] += 1
                 fresh, newest = fresh + 1, max(newest, row.seq)
             before = rows[-1].seq if rows else None
         self._seen[plan] = self._known[plan] = newest
-        self._whole[plan] = self._whole[plan] and (done or whole)
+        self._whole[plan] = self._whole[plan] and (at_end or is_whole)
 
 
 def _age(n: Newest) -> tuple[str, int]:
@@ -188,17 +188,17 @@ def find_row(reader: AuditReader, id: str, scope: Scope = _WHOLE) -> Row:
     try:
         row = reader.get(id)
     except NoEntry:
-        raise Problem("not_found", "there is no such decision") from None
+        raise ApiProblem("not_found", "there is no such decision") from None
     record = row.record
     if record.get("kind") not in KINDS or not _is_in(record, scope):
-        raise Problem("not_found", "there is no such decision")
+        raise ApiProblem("not_found", "there is no such decision")
     return row
 
 
 def expects_of(reader: AuditReader, row: Row) -> str:
     """What an override must expect: the id of the newest thing said about a decision."""
-    standing = reader.overrides(row.seq)
-    return standing[-1].id if standing else row.id
+    overrides = reader.overrides(row.seq)
+    return overrides[-1].id if overrides else row.id
 
 
 def _line(row: Row, effective: Any, record: Mapping[str, Any] | None = None) -> DecisionLine:
@@ -226,20 +226,20 @@ def decisions(
     rows: list[Row] = []
     more = True
     for _ in range(1 if scope.is_whole else _PAGES):
-        found = reader.list(
+        page = reader.list(
             plan=plan, series=series, outcome=outcome, reason=reason, kind=kinds, before=before, limit=limit + 1,
             newest_first=True,
         )  # fmt: skip
-        more, found = len(found) > limit, found[:limit]
-        rows += [row for row in found if _is_in(row.record, scope)]
-        before = found[-1].seq if found else None
+        more, page = len(page) > limit, page[:limit]
+        rows += [row for row in page if _is_in(row.record, scope)]
+        before = page[-1].seq if page else None
         if not more or len(rows) >= limit:
             break
     if len(rows) > limit:
         more, rows = True, rows[:limit]
         before = rows[-1].seq
-    standing = reader.effective(rows)
-    items = tuple(_line(row, standing[row.seq]) for row in rows if row.seq in standing)
+    effective = reader.effective(rows)
+    items = tuple(_line(row, effective[row.seq]) for row in rows if row.seq in effective)
     return DecisionPage(items, before if more else None)
 
 
@@ -268,19 +268,19 @@ def _reports(reader: AuditReader, id: str, seq: int, action: Any) -> tuple[Outco
     out = []
     reports = reader.reports(id)
     overrides = reader.overrides(seq) if reports else ()
-    for found in reports:
-        o = found.record
+    for report in reports:
+        o = report.record
         if o.get("entry", seq) != seq:
             continue
         step = int(o["step"])
         taken = o.get("taken")
         # What counted when it was said, as its answer has it: nobody can follow what came later.
-        said = [other.record["action"] for other in overrides if other.seq < found.seq]
-        effective = said[-1] if said and said[-1] is not None else action
+        said_before = [override.record["action"] for override in overrides if override.seq < report.seq]
+        effective = said_before[-1] if said_before and said_before[-1] is not None else action
         out.append(
             OutcomeView(
-                found.id,
-                found.seq,
+                report.id,
+                report.seq,
                 id,
                 step,
                 o["value"],
@@ -291,28 +291,28 @@ def _reports(reader: AuditReader, id: str, seq: int, action: Any) -> tuple[Outco
                 first.get(step, ""),
             )
         )
-        first.setdefault(step, found.id)
+        first.setdefault(step, report.id)
     return tuple(out)
 
 
 def decision(reader: AuditReader, id: str, scope: Scope = _WHOLE) -> DecisionView:
     row = find_row(reader, id, scope)
     record = row.record
-    standing = reader.effective([row])[row.seq]
+    effective = reader.effective([row])[row.seq]
     newest = reader.newest(record.get("series", ""), record.get("plan"))
     return DecisionView(
-        _line(row, standing, record), answer(row, record), record, row.digest, row.head, row.written_at,
+        _line(row, effective, record), answer(row, record), record, row.digest, row.head, row.written_at,
         _override_views(record, reader.overrides(row.seq)), outcomes_of(reader, row),
-        newest is not None and newest.seq == row.seq, _label(record, standing), expects_of(reader, row),
-        order_of(record, standing.action),
+        newest is not None and newest.seq == row.seq, _label(record, effective), expects_of(reader, row),
+        order_of(record, effective.action),
     )  # fmt: skip
 
 
-def _label(record: Mapping[str, Any], standing: Any) -> str:
+def _label(record: Mapping[str, Any], effective: Any) -> str:
     """What the task calls the action that counts."""
-    if standing.override is None:
-        return label_of(record, standing.action)
-    return str(standing.override.record.get("label", ""))
+    if effective.override is None:
+        return label_of(record, effective.action)
+    return str(effective.override.record.get("label", ""))
 
 
 def series(
@@ -322,32 +322,32 @@ def series(
         plan = scope.plans[0]
     row = reader.newest(name, plan)
     if row is None or not _is_in(record := row.record, scope):
-        raise Problem("not_found", "there is no decision of this series")
-    standing = reader.effective([row])[row.seq]
+        raise ApiProblem("not_found", "there is no decision of this series")
+    effective = reader.effective([row])[row.seq]
     recent = decisions(reader, scope, plan=plan, series=name, limit=limit).items
     until = record.get("valid_until", "")
-    seen: list[OutcomeView] = []
+    outcomes: list[OutcomeView] = []
     shares = reader.shares(recent)
     for line in recent:
         share = shares.get(line.seq)
-        seen += _reports(reader, line.id, line.seq, line.action if share is None else share.action)
-    overridden = standing.override is not None
-    outcome = record["outcome"]["outcome"] if standing.share is None else standing.share.outcome
+        outcomes += _reports(reader, line.id, line.seq, line.action if share is None else share.action)
+    overridden = effective.override is not None
+    outcome = record["outcome"]["outcome"] if effective.share is None else effective.share.outcome
     return SeriesView(
-        name, _line(row, standing, record), expects_of(reader, row), standing.action,
-        _label(record, standing),
-        order_of(record, standing.action), not overridden and outcome == "RELEASED", until,
+        name, _line(row, effective, record), expects_of(reader, row), effective.action,
+        _label(record, effective),
+        order_of(record, effective.action), not overridden and outcome == "RELEASED", until,
         bool(until) and not now < datetime.fromisoformat(until), _override_views(record, reader.overrides(row.seq)),
-        tuple(seen), recent,
+        tuple(outcomes), recent,
     )  # fmt: skip
 
 
-def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: Tally) -> tuple[PlanView, ...]:
+def plans(reader: AuditReader, known: Mapping[str, ServicePlan], now: datetime, tally: Tally) -> tuple[PlanView, ...]:
     out = []
     for plan in known.values():
         pause = pause_of(reader, plan.name)
-        held = pause is not None and pause.holds(now)
-        counts, whole = tally.look(reader, plan.name, now)
+        is_paused = pause is not None and pause.holds(now)
+        counts, is_whole = tally.look(reader, plan.name, now)
         today: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
         for (outcome, reason), count in counts.items():
@@ -358,8 +358,8 @@ def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: 
         out.append(
             PlanView(
                 plan.name, s.digest, s.task.task().name, type(s.policy).__name__, s.run.engine, plan.table.valid_for_s,
-                held, None if pause is None or not held else {k: str(v) for k, v in pause._asdict().items()},
-                plan.watching is not None, dict(sorted(today.items())), dict(reasons.most_common()), whole,
+                is_paused, None if pause is None or not is_paused else {k: str(v) for k, v in pause._asdict().items()},
+                plan.watching is not None, dict(sorted(today.items())), dict(reasons.most_common()), is_whole,
             )
         )  # fmt: skip
     return tuple(out)
@@ -367,12 +367,12 @@ def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: 
 
 def log_view(reader: AuditReader, service: Service) -> LogView:
     """As the service knows it, with the files that are still there, from the oldest to the newest."""
-    found = reader.checkpoint(max_marks=0)
+    end = reader.checkpoint(max_marks=0)
     if service.config.store.is_postgres:
-        files = [FileView("PostgreSQL", found.count, found.head, None)]
+        files = [FileView("PostgreSQL", end.count, end.head, None)]
     else:
         files = [_file_view(path) for path in reader.files]
-    return LogView(found.count, found.head, reader.format, *service.upkeep.checkpoint_state(), tuple(files))
+    return LogView(end.count, end.head, reader.format, *service.upkeep.checkpoint_state(), tuple(files))
 
 
 def _file_view(path: Path) -> FileView:
@@ -398,10 +398,10 @@ def verify_log(reader: AuditReader) -> LogVerified:
         report, files = reader.verify(), reader.files
         if report.ok:
             return LogVerified(True, report.count, len(files))
-        bad = next((path for path in reversed(files) if _begins(path) <= report.count + 1), files[0])
+        bad_file = next((path for path in reversed(files) if _begins(path) <= report.count + 1), files[0])
     except AlteredEntry as error:  # a first entry, which says what the file follows
         return LogVerified(False, 0, 0, "the log", str(error))
-    return LogVerified(False, report.count, len(files), bad.name, report.message)
+    return LogVerified(False, report.count, len(files), bad_file.name, report.message)
 
 
 def _begins(path: Path) -> int:
@@ -409,17 +409,21 @@ def _begins(path: Path) -> int:
         return file.first()
 
 
-def explain(reader: AuditReader, id: str, scope: Scope, known: Mapping[str, Plan]) -> Explained:
+def explain(reader: AuditReader, id: str, scope: Scope, known: Mapping[str, ServicePlan]) -> Explained:
     row = find_row(reader, id, scope)
     plan = known.get(str(row.record.get("plan", "")))
-    told = explain_row(reader, row, None if plan is None else plan.settings)
+    explained = explain_row(reader, row, None if plan is None else plan.settings)
     svg = ""
-    if told.members.size:
-        weights = told.weights.tolist()
-        rows = [quantiles(step, weights) for step in told.members[:, :, 0].T.tolist()]
-        came = {o.step: float(o.value) for o in outcomes_of(reader, row) if not o.replaces and not _several(o.value)}
-        svg = fan("forecast", f"forecast of {told.series}", rows, came, told.outcome_unit or told.units)
-    return Explained(told.title, told.text, svg)
+    if explained.members.size:
+        weights = explained.weights.tolist()
+        rows = [quantiles(step, weights) for step in explained.members[:, :, 0].T.tolist()]
+        outcomes = {
+            o.step: float(o.value) for o in outcomes_of(reader, row) if not o.replaces and not _several(o.value)
+        }
+        svg = fan(
+            "forecast", f"forecast of {explained.series}", rows, outcomes, explained.outcome_unit or explained.units
+        )
+    return Explained(explained.title, explained.text, svg)
 
 
 def _several(value: Any) -> bool:

@@ -99,13 +99,13 @@ async def list_decisions(
 ) -> Decisions:  # fmt: skip
     filters = {"plan": plan, "series": series, "outcome": outcome, "reason": reason, "kind": kind}
     check_query(request, *filters, "before", "limit")
-    given = {k: str(v) for k, v in filters.items() if v is not None}
+    chosen = {k: str(v) for k, v in filters.items() if v is not None}
 
     def run(reader: AuditReader) -> DecisionPage:
-        return queries.decisions(reader, principal.scope, **given, before=before, limit=limit)
+        return queries.decisions(reader, principal.scope, **chosen, before=before, limit=limit)
 
     page = await service.read(run)
-    after = None if page.next is None else f"/v1/decisions?{urlencode({**given, 'before': page.next, 'limit': limit})}"
+    after = None if page.next is None else f"/v1/decisions?{urlencode({**chosen, 'before': page.next, 'limit': limit})}"
     return Decisions(page.items, after)
 
 
@@ -119,8 +119,8 @@ async def list_decisions(
 async def one_decision(request: Request, id: str, service: ServiceDep, principal: Viewer) -> Response:
     row = await service.read(queries.find_row, id, principal.scope)
     tag = f'"{row.digest}"'
-    known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
-    if known & {tag, "*"}:  # proxies that compress make weak tags of ours
+    tags = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
+    if tags & {tag, "*"}:  # proxies that compress make weak tags of ours
         return Response(status_code=304, headers={"ETag": tag})
     return as_json(row.body, headers={"ETag": tag})
 
@@ -294,19 +294,19 @@ async def checkpoint(service: ServiceDep, principal: Viewer) -> CheckpointView:
     return CheckpointView("ucsearch.checkpoint/1", mark.count, mark.head)
 
 
-class JsonLines(StreamingResponse):
+class JsonLinesResponse(StreamingResponse):
     """JSON, one entry a line."""
 
     media_type = "application/x-ndjson"
 
 
-@state_router.get("/log/export", summary="Entries as JSON lines", response_class=JsonLines)
+@state_router.get("/log/export", summary="Entries as JSON lines", response_class=JsonLinesResponse)
 async def export(
     request: Request, service: ServiceDep, principal: Viewer, first: First = 1, last: Last = None
 ) -> Response:
     check_query(request, "from", "to")
     check_whole(principal)
-    return JsonLines(await export_lines(service, first, last))
+    return JsonLinesResponse(await export_lines(service, first, last))
 
 
 async def export_lines(service: Service, first: int = 1, last: int | None = None) -> AsyncIterator[bytes]:

@@ -28,10 +28,10 @@ from ucsearch.service.service import Service
 from ucsearch.service.storage import confirm, is_there, open_reader
 from ucsearch.service.tokens import FILE as TOKENS
 from ucsearch.service.tokens import TokenBook, write_tokens
-from ucsearch.service.writer.plans import Plan, coarse_forecasts, load_plan
+from ucsearch.service.writer.plans import ServicePlan, coarse_forecasts, load_plan
 
 __all__ = [
-    "Finding",
+    "CheckFinding",
     "address_in_use",
     "address_of",
     "check",
@@ -53,9 +53,9 @@ def check_addresses(config: Config) -> None:
     hint = "Stop what listens there, or take another one: server.{0} in service.toml, or --{1} ADDRESS:PORT."
     for field, option in (("bind", "bind"), ("admin_bind", "admin-bind")):
         address = getattr(config.server, field)
-        if seen := address_in_use(host_of(address), port_of(address)):
+        if reason := address_in_use(host_of(address), port_of(address)):
             raise InputError(
-                f"server.{field}", f"{address} ({seen})", "an address and port that are free",
+                f"server.{field}", f"{address} ({reason})", "an address and port that are free",
                 hint=hint.format(field, option),
             )  # fmt: skip
 
@@ -114,8 +114,12 @@ def check_folders(config: Config, folder: Path) -> str:
         for path in (log, *log.parent.glob(f"{log.name}-*"), _existing_parent(log.parent)):
             if os.path.exists(path) and not os.access(path, os.W_OK):
                 raise RecordError(f"{path}: it cannot be written, so nothing can be recorded")
-    kept = _existing_parent((folder / store.checkpoint).parent)
-    return "" if os.access(kept, os.W_OK) else f"{kept}: it cannot be written, so there will be no checkpoints"
+    checkpoint_folder = _existing_parent((folder / store.checkpoint).parent)
+    return (
+        ""
+        if os.access(checkpoint_folder, os.W_OK)
+        else f"{checkpoint_folder}: it cannot be written, so there will be no checkpoints"
+    )
 
 
 def _existing_parent(folder: Path) -> Path:
@@ -138,7 +142,10 @@ def listen(bind: str) -> socket.socket:
     """A socket that listens on an address and port."""
     host, port = host_of(bind), port_of(bind)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    # Connections inherit it. Else the body of an answer waits up to 40 ms for the client to say that it has the head.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def address_of(listening: socket.socket) -> str:
@@ -249,58 +256,58 @@ def _write_files(place: Path) -> str:
     return TokenBook(place / TOKENS).add("admin", "admin")
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """One line of `check`: 0 right, 1 a warning, 2 the service would not start."""
 
     level: int
     text: str
 
 
-def check(folder: str | Path, *, store: str | None = None) -> Iterator[Finding]:
+def check(folder: str | Path, *, store: str | None = None) -> Iterator[CheckFinding]:
     """Configuration, kernels, log and checkpoint."""
     try:
         config, place = load_config(folder, store=store)
-        yield Finding(0, f"{FILE}: {len(config.plan)} plan{'' if len(config.plan) == 1 else 's'}")
+        yield CheckFinding(0, f"{FILE}: {len(config.plan)} plan{'' if len(config.plan) == 1 else 's'}")
         book = TokenBook(place / TOKENS)
-        yield Finding(0 if book.list() else 1, f"{TOKENS}: {len(book.list())} tokens")
+        yield CheckFinding(0 if book.list() else 1, f"{TOKENS}: {len(book.list())} tokens")
         check_certificate(config, place)
         targets(config.webhook, place)
     except UCSearchError as error:
-        yield Finding(2, str(error))
+        yield CheckFinding(2, str(error))
         return
     for table in config.plan:
         try:
             plan = load_plan(table, place)
             if text := coarse_forecasts(plan):
-                yield Finding(1, text)
+                yield CheckFinding(1, text)
             warmed = plan.warm()
             worse = warmed.engine == "python" and plan.settings.run.engine != "python"
-            yield Finding((0 if table.allow_plain else 2) if worse else 0, f"plan {table.name!r}: {warmed.note}")
-            yield from (Finding(1, f"plan {table.name!r}: {line.strip()}") for line in warmed.states)
+            yield CheckFinding((0 if table.allow_plain else 2) if worse else 0, f"plan {table.name!r}: {warmed.note}")
+            yield from (CheckFinding(1, f"plan {table.name!r}: {line.strip()}") for line in warmed.states)
         except UCSearchError as error:
-            told = str(error)
-            yield Finding(2, told if told.startswith("plan ") else f"plan {table.name!r}: {told}")
+            message = str(error)
+            yield CheckFinding(2, message if message.startswith("plan ") else f"plan {table.name!r}: {message}")
     try:
         if text := check_folders(config, place):
-            yield Finding(1, text)
+            yield CheckFinding(1, text)
         confirm(config.store, place)
         yield from _check_log(config.store, place)
     except UCSearchError as error:
-        yield Finding(2, str(error))
+        yield CheckFinding(2, str(error))
 
 
-def _check_log(store: Store, place: Path) -> Iterator[Finding]:
+def _check_log(store: Store, place: Path) -> Iterator[CheckFinding]:
     """Every file of the log, and what links them."""
     if not is_there(store, place):
-        yield Finding(1, "log: there is none yet; the first start makes one")
+        yield CheckFinding(1, "log: there is none yet; the first start makes one")
         return
     with open_reader(store, place) as reader:
         report = reader.verify()
         files = f" in {len(reader.files)} files" if len(reader.files) > 1 else ""
-        yield Finding(0 if report.ok else 2, f"log: {report}{files if report.ok else ''}")
+        yield CheckFinding(0 if report.ok else 2, f"log: {report}{files if report.ok else ''}")
 
 
-def ready_plans(plans: dict[str, Plan]) -> None:
+def ready_plans(plans: dict[str, ServicePlan]) -> None:
     """Kernels compiled, or an error: a first request must not wait a minute."""
     for plan in plans.values():
         warmed = plan.warm()

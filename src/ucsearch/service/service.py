@@ -22,7 +22,7 @@ from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.records.overrides import built_in_task
 from ucsearch.records.postgres import AnotherService
 from ucsearch.service.config import Config
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.monitoring import Realised
 from ucsearch.service.notify import Notifier, targets
 from ucsearch.service.observability import Metrics
@@ -33,7 +33,7 @@ from ucsearch.service.tokens import FILE as TOKENS
 from ucsearch.service.tokens import Principal, Scope, TokenBook, asker
 from ucsearch.service.upkeep import Upkeep
 from ucsearch.service.writer.plan_state import PlanStates
-from ucsearch.service.writer.plans import Plan, load_plan
+from ucsearch.service.writer.plans import ServicePlan, load_plan
 from ucsearch.service.writer.writer import Turn, Writer
 from ucsearch.task import Task
 
@@ -70,7 +70,7 @@ class Service:
     """Made by `Service.open`, started by `start`, ended by `stop`."""
 
     def __init__(
-        self, config: Config, folder: Path, plans: Mapping[str, Plan], tokens: TokenBook,
+        self, config: Config, folder: Path, plans: Mapping[str, ServicePlan], tokens: TokenBook,
         clock: Callable[[], datetime] | None = None,
     ) -> None:  # fmt: skip
         self.config, self.folder, self.plans, self.tokens = config, folder, dict(plans), tokens
@@ -154,34 +154,34 @@ class Service:
 
     # For endpoints
 
-    def plan(self, name: str) -> Plan:
-        if (found := self.plans.get(name)) is None:
-            raise Problem("not_found", "there is no such plan")
-        return found
+    def plan(self, name: str) -> ServicePlan:
+        if (plan := self.plans.get(name)) is None:
+            raise ApiProblem("not_found", "there is no such plan")
+        return plan
 
-    def plans_of(self, scope: Scope) -> dict[str, Plan]:
+    def plans_of(self, scope: Scope) -> dict[str, ServicePlan]:
         """Those that somebody may look at."""
         return {name: plan for name, plan in self.plans.items() if scope.has_plan(name)}
 
     async def read(self, run: Callable[..., T], *arguments: Any) -> T:
         """Run a read query with a connection of its own, off the event loop; of one token only so many at a time."""
-        known = self._reads.get(asker.get())
-        if known is not None and known.count >= _READS_WAITING:
-            raise Problem("too_many", f"{known.count} requests of this token are not answered yet", retry_after=1)
+        reads = self._reads.get(asker.get())
+        if reads is not None and reads.count >= _READS_WAITING:
+            raise ApiProblem("too_many", f"{reads.count} requests of this token are not answered yet", retry_after=1)
         return await self.read_on(run, *arguments)
 
     async def read_on(self, run: Callable[..., T], *arguments: Any) -> T:
         """As `read`, for an answer that has begun and can no longer be refused."""
         token = asker.get()
-        own = self._reads.setdefault(token, _Reads())
-        own.count += 1
+        reads = self._reads.setdefault(token, _Reads())
+        reads.count += 1
         try:
-            async with own.turn:
+            async with reads.turn:
                 loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(self._readers, self.read_now, run, *arguments)
         finally:
-            own.count -= 1
-            if not own.count:
+            reads.count -= 1
+            if not reads.count:
                 del self._reads[token]
 
     def read_now(self, run: Callable[..., T], *arguments: Any) -> T:
@@ -197,12 +197,12 @@ class Service:
             return run(reader, *arguments)
         except AlteredEntry as error:
             self.integrity.report(str(error))
-            raise Problem("log_altered", str(error), retry_after=60) from error
+            raise ApiProblem("log_altered", str(error), retry_after=60) from error
         except (RecordError, OSError) as error:  # a file that was there a moment ago
             self._local.reader = None
             if reader is not None:
                 reader.close()
-            raise Problem("audit_unavailable", "the log cannot be read", retry_after=2) from error
+            raise ApiProblem("audit_unavailable", "the log cannot be read", retry_after=2) from error
 
     async def parse(self, size: int, read: Callable[[], T]) -> T:
         """Run a function that parses or checks a body of this size; large ones off the event loop, so that others are
@@ -217,36 +217,36 @@ class Service:
             self._check_ready()
             self.writer.queue.make_room()
 
-    async def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> bytes:
+    async def decide(self, plan: ServicePlan, rows: Sequence[Mapping[str, Any]], request: Request) -> bytes:
         """The answer to a request, after its commit; the same for everybody who asks it at the same time."""
-        made: bytes = await self._run_once(request, lambda: self.writer.decide(plan, rows, request))
-        return made
+        answer: bytes = await self._run_once(request, lambda: self.writer.decide(plan, rows, request))
+        return answer
 
     async def act(self, request: Request, run: Callable[[Turn], T], items: int = 1) -> T:
         """Run something that writes, alone."""
-        made: T = await self._run_once(request, lambda: self.writer.call(run, items))
-        return made
+        result: T = await self._run_once(request, lambda: self.writer.call(run, items))
+        return result
 
     async def _run_once(self, request: Request, submit: Callable[[], Future[Any]]) -> Any:
         self._check_ready()
         try:
             async with asyncio.timeout(self.config.limits.request_s):
-                while (known := self._in_flight.get(request.key)) is not None:
-                    if known[0] == request.body:
-                        return await asyncio.shield(known[1])
-                    await asyncio.wait((known[1],))  # with another body: which of them was recorded, the log knows
+                while (in_flight := self._in_flight.get(request.key)) is not None:
+                    if in_flight[0] == request.body:
+                        return await asyncio.shield(in_flight[1])
+                    await asyncio.wait((in_flight[1],))  # with another body: which of them was recorded, the log knows
         except TimeoutError:
-            raise Problem("in_flight", "a request with the same key is still at work") from None
+            raise ApiProblem("in_flight", "a request with the same key is still at work") from None
         return await self._wait_for(self._submit(request, submit))
 
     def _submit(self, request: Request, submit: Callable[[], Future[T]]) -> asyncio.Future[T]:
         future = asyncio.wrap_future(submit())
         self._in_flight[request.key] = (request.body, future)
 
-        def forget(done: asyncio.Future[Any]) -> None:
+        def forget(finished: asyncio.Future[Any]) -> None:
             self._in_flight.pop(request.key, None)
-            if not done.cancelled():
-                done.exception()  # somebody who went away does not want to know
+            if not finished.cancelled():
+                finished.exception()  # somebody who went away does not want to know
 
         future.add_done_callback(forget)
         return future
@@ -255,15 +255,15 @@ class Service:
         # Not given up with whoever waits: what is recorded for a caller who went away is there when he asks again.
         await asyncio.wait((future,), timeout=self.config.limits.request_s)
         if not future.done():
-            raise Problem("not_ready", "it takes longer than expected; ask again with the same key")
+            raise ApiProblem("not_ready", "it takes longer than expected; ask again with the same key")
         return future.result()
 
     def _check_ready(self) -> None:
         if not self.started or not self.writer.is_alive:
-            raise Problem("not_ready", "the service is starting or stopping", retry_after=5)
+            raise ApiProblem("not_ready", "the service is starting or stopping", retry_after=5)
         self.integrity.check()
         if self.free_bytes() < self.config.store.least_free_bytes:
-            raise Problem("audit_unavailable", "the disk is nearly full", retry_after=60)
+            raise ApiProblem("audit_unavailable", "the disk is nearly full", retry_after=60)
 
     def free_bytes(self) -> int:
         """Of the disk with the log; looked up at most once a second."""
@@ -282,14 +282,14 @@ class Service:
         """Derive a decision again; one at a time, because it takes a processor for seconds. Few wait for it: the
         connections of many who do would be all there are, and nobody could decide."""
         if self._verifiers > _VERIFIERS:
-            raise Problem("queue_full", f"{self._verifiers} verifications are not done", retry_after=10)
+            raise ApiProblem("queue_full", f"{self._verifiers} verifications are not done", retry_after=10)
         self._verifiers += 1
         try:
             try:
                 async with asyncio.timeout(self.config.limits.request_s):
                     await self.verifying.acquire()
             except TimeoutError:
-                raise Problem("queue_full", "others are still being verified", retry_after=10) from None
+                raise ApiProblem("queue_full", "others are still being verified", retry_after=10) from None
             try:
                 return await self.read(self._verify_now, id, scope)
             finally:
@@ -302,21 +302,21 @@ class Service:
 
         row = find_row(reader, id, scope)
         plan = self.plans.get(str(row.record.get("plan", "")))
-        own = None if plan is None else plan.own_task
+        own_task = None if plan is None else plan.own_task
         try:
-            found = verify_record(row.body, reader.blobs_of(row), own)
+            verdict = verify_record(row.body, reader.blobs_of(row), own_task)
         except NoTask as error:
             return Verified("no task", "", str(error))
-        return Verified(found.status, found.where, found.message)
+        return Verified(verdict.status, verdict.where, verdict.message)
 
     def task_of(self, record: Mapping[str, Any]) -> Task | None:
         """The task of a recorded decision: one of this package, or its plan's own."""
-        found = built_in_task(record.get("task", {}))
+        built_in = built_in_task(record.get("task", {}))
         plan = self.plans.get(str(record.get("plan", "")))
-        own = None if found is not None or plan is None else plan.own_task
-        if own is not None:
-            return own if own.is_recorded_as(record["task"]) else None
-        return found
+        own_task = None if built_in is not None or plan is None else plan.own_task
+        if own_task is not None:
+            return own_task if own_task.is_recorded_as(record["task"]) else None
+        return built_in
 
     # For whoever watches over it
 
@@ -335,7 +335,7 @@ class Service:
                 m.limit.labels(name).set(watched.monitor.settings.limit)
                 m.tripped.labels(name).set(sum(stream != "" for stream in watched.monitor.tripped()))
                 m.overdue.labels(name).set(self.plan_states.overdue(name, now))
-        with suppress(Problem):  # a log that cannot be read says so elsewhere
+        with suppress(ApiProblem):  # a log that cannot be read says so elsewhere
             for name in self.plans if self.started else ():
                 m.on_hold.labels(name).set(self.read_now(self.tally.on_hold, name, now))
         if not self.config.store.is_postgres:

@@ -23,7 +23,7 @@ from ucsearch.records.files import new_file, present
 from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.records.postgres import AnotherService, has_log
 from ucsearch.service.config import Store
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.observability import Metrics
 
 __all__ = [
@@ -125,9 +125,9 @@ class _Unconfirmed(RecordError):
 
 def confirm(store: Store, folder: Path) -> None:
     """The log must hold what the last checkpoint saw: a tail that is shorter, or another one, is refused."""
-    kept = folder / store.checkpoint
-    if present(kept):
-        confirm_seen(store, folder, Checkpoint.read(kept), f"the checkpoint {kept}, taken")
+    checkpoint_file = folder / store.checkpoint
+    if present(checkpoint_file):
+        confirm_seen(store, folder, Checkpoint.read(checkpoint_file), f"the checkpoint {checkpoint_file}, taken")
 
 
 def confirm_seen(store: Store, folder: Path, seen: Checkpoint, what: str) -> None:
@@ -138,12 +138,12 @@ def confirm_seen(store: Store, folder: Path, seen: Checkpoint, what: str) -> Non
         if not is_there(store, folder):
             raise _Unconfirmed("there is none")
         with open_reader(store, folder) as reader:
-            count, found = reader.count(), reader.head_after(seen.count)
+            count, head = reader.count(), reader.head_after(seen.count)
     except _Unconfirmed as error:
         raise RecordError(f"the log does not confirm {what} at entry {seen.count}: {error}") from error
     except RecordError as error:  # which says nothing about what it holds: a server may be down
         raise RecordError(f"the log cannot be compared with {what} at entry {seen.count}: {error}") from error
-    if found != seen.head:
+    if head != seen.head:
         end = f"ends at {count}" if count < seen.count else "is another one"
         raise RecordError(
             f"the log does not confirm {what} at entry {seen.count}: it {end}; "
@@ -202,7 +202,7 @@ class Integrity:
     def check(self) -> None:
         """Raise where the log was found altered."""
         if self.fault:
-            raise Problem("log_altered", self.fault, retry_after=60)
+            raise ApiProblem("log_altered", self.fault, retry_after=60)
 
     def report(self, fault: str) -> None:
         """It was found altered."""

@@ -111,26 +111,26 @@ class TokenBook:
         ask for it in the midst of itself."""
         try:
             with regular_file(self.path) as file:
-                found = os.fstat(file.fileno())
-                if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+                status = os.fstat(file.fileno())
+                if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
                     raise RecordError(f"{self.path}: others may read it; chmod 600 it")
                 content = tomllib.loads(file.read(_MOST_BYTES).decode("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise RecordError(f"{self.path}: cannot be read ({error})") from error
-        self._tokens, self._seen = _tokens_of(content, self.path), _file_mark(found)
+        self._tokens, self._seen = _tokens_of(content, self.path), _file_mark(status)
         self._looked, self._wrong = time.monotonic(), ""
 
     def find(self, text: str) -> Principal | None:
         """Whose token it is; None when it is nobody's, or has expired."""
         self._refresh()
-        given = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
         found: TokenInfo | None = None
         for token in self._tokens:  # all of them, so that the time taken says nothing
-            if hmac.compare_digest(token.sha256, given):
+            if hmac.compare_digest(token.sha256, digest):
                 found = token
         if found is None or (found.expires and not self._clock() < datetime.fromisoformat(found.expires)):
             return None
-        return Principal(found.name, found.role, given[:12], found.scope)
+        return Principal(found.name, found.role, digest[:12], found.scope)
 
     def is_valid(self, principal: Principal) -> bool:
         """Whether a token that was recognised earlier still is: for sessions that outlive a request."""
@@ -189,17 +189,17 @@ class TokenBook:
             if any(t.name == name for t in self._tokens):
                 raise InputError("name", repr(name), "a name that no token has yet; revoke that one first")
             scope = Scope(tuple(plans), tuple(series))
-            made = TokenInfo(name, role, hashlib.sha256(text.encode()).hexdigest(), expires, scope)
-            self._write((*self._tokens, made))
+            token = TokenInfo(name, role, hashlib.sha256(text.encode()).hexdigest(), expires, scope)
+            self._write((*self._tokens, token))
         return text
 
     def revoke(self, name: str) -> None:
         with _file_lock(self.path):
             self.reload()
-            rest = tuple(t for t in self._tokens if t.name != name)
-            if len(rest) == len(self._tokens):
+            others = tuple(t for t in self._tokens if t.name != name)
+            if len(others) == len(self._tokens):
                 raise InputError("name", repr(name), f"one of {', '.join(t.name for t in self._tokens) or 'none'}")
-            self._write(rest)
+            self._write(others)
 
     def _write(self, tokens: tuple[TokenInfo, ...]) -> None:
         write_tokens(self.path, tokens)
@@ -210,9 +210,9 @@ def _is_same(token: TokenInfo, principal: Principal) -> bool:
     return (token.name, token.role, token.scope) == (principal.name, principal.role, principal.scope)
 
 
-def _file_mark(found: os.stat_result) -> tuple[int, ...]:
+def _file_mark(status: os.stat_result) -> tuple[int, ...]:
     """What is another one once a file was written or replaced, and when others may read it."""
-    return found.st_dev, found.st_ino, found.st_ctime_ns, found.st_size
+    return status.st_dev, status.st_ino, status.st_ctime_ns, status.st_size
 
 
 def _tokens_of(content: dict[str, Any], path: Path) -> tuple[TokenInfo, ...]:
@@ -230,15 +230,15 @@ def _tokens_of(content: dict[str, Any], path: Path) -> tuple[TokenInfo, ...]:
             if not all(isinstance(v, list) and v and all(isinstance(x, str) and x for x in v) for v in lists.values()):
                 raise ValueError
             scope = Scope(tuple(lists.get("plans", ())), tuple(lists.get("series", ())))
-            made = TokenInfo(item["name"], item["role"], item["sha256"], item.get("expires", ""), scope)
-            right = made.role in ROLES and re.fullmatch("[0-9a-f]{64}", made.sha256)
-            if not right or not made.name.strip() or not made.name.isprintable() or made.name.startswith(PROXIED):
+            token = TokenInfo(item["name"], item["role"], item["sha256"], item.get("expires", ""), scope)
+            is_valid = token.role in ROLES and re.fullmatch("[0-9a-f]{64}", token.sha256)
+            if not is_valid or not token.name.strip() or not token.name.isprintable() or token.name.startswith(PROXIED):
                 raise ValueError
-            if made.expires and datetime.fromisoformat(made.expires).utcoffset() is None:
+            if token.expires and datetime.fromisoformat(token.expires).utcoffset() is None:
                 raise ValueError
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RecordError(f"{path}: token {i + 1} is not one of `ucsearch service token`") from error
-        tokens.append(made)
+        tokens.append(token)
     return tuple(tokens)
 
 
@@ -255,12 +255,12 @@ def _file_lock(path: Path) -> Iterator[None]:
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
     try:
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not left:
+                if not tries_left:
                     raise RecordError(f"{path}: another process is changing it; try again") from None
                 time.sleep(_TRY_S)
             except OSError:  # a file system without locks

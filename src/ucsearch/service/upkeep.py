@@ -99,12 +99,12 @@ class Upkeep:
         """Count of the last checkpoint that was written, and its age in seconds."""
         return (self.count, time.monotonic() - self.written_at) if self.written_at else (None, None)
 
-    def write_checkpoint(self, found: Checkpoint) -> None:
+    def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint."""
         with self._writing:
             self._checkpoint.parent.mkdir(parents=True, exist_ok=True)
-            found.write(self._checkpoint)
-            self.count, self.written_at = found.count, time.monotonic()
+            checkpoint.write(self._checkpoint)
+            self.count, self.written_at = checkpoint.count, time.monotonic()
 
     def _is_due(self) -> bool:
         newest = self._newest
@@ -112,9 +112,9 @@ class Upkeep:
             return False
         return newest.seq - self.count >= self._every or time.monotonic() - self.written_at >= _OLD_S
 
-    def _try_checkpoint(self, found: Checkpoint) -> None:
+    def _try_checkpoint(self, checkpoint: Checkpoint) -> None:
         try:
-            self.write_checkpoint(found)
+            self.write_checkpoint(checkpoint)
         except (RecordError, OSError) as error:
             self._try_again_at = time.monotonic() + _LOOK_S
             _log.error("the checkpoint cannot be written: %s", error)
@@ -206,9 +206,12 @@ class Upkeep:
             return
         self._next_rotation, self._first = time.monotonic() + 3_600.0 * _AGAIN_H, 0
         why = f"rotation.entries = {self._file_entries}"
-        made = rotate_log(self._place, at=self._clock(), by="service", why=why)
+        rotation = rotate_log(self._place, at=self._clock(), by="service", why=why)
         self._next_rotation = 0.0
-        _log.info("the log continues in another file", extra={"fields": {"file": made.new.name, "after": made.entries}})
+        _log.info(
+            "the log continues in another file",
+            extra={"fields": {"file": rotation.new.name, "after": rotation.entries}},
+        )
 
     def _erase(self) -> None:
         """Take away what was kept for longer than `retention.days`, once a day."""
@@ -217,6 +220,6 @@ class Upkeep:
             return
         self._next_erasure = now + timedelta(hours=_ERASE_H)
         why = f"retention.days = {self._days:g}"
-        done = erase(self._place, older_than(now - timedelta(days=self._days)), at=now, by="service", why=why)
-        if done.entries:
-            _log.info("contents erased", extra={"fields": done._asdict()})
+        erased = erase(self._place, older_than(now - timedelta(days=self._days)), at=now, by="service", why=why)
+        if erased.entries:
+            _log.info("contents erased", extra={"fields": erased._asdict()})

@@ -43,9 +43,9 @@ def decision_needs(reader: AuditReader, tally: Tally, plans: Iterable[str], now:
     out = []
     room = _HOLDS
     for plan in plans:
-        held, more = tally.held(reader, plan, now, room)
-        room = max(0, room - len(held))
-        out += [Need("bad", "HOLD", plan, n.series, n.sentence, n.now, n.id, "decide") for n in held]
+        on_hold, more = tally.held(reader, plan, now, room)
+        room = max(0, room - len(on_hold))
+        out += [Need("bad", "HOLD", plan, n.series, n.sentence, n.now, n.id, "decide") for n in on_hold]
         if more:
             text = f"{more} more decisions send nothing, unless a person has decided."
             out.append(Need("bad", "HOLD", plan, "", text, act="list"))
@@ -54,11 +54,13 @@ def decision_needs(reader: AuditReader, tally: Tally, plans: Iterable[str], now:
             if not n.valid_until:
                 continue
             end = datetime.fromisoformat(n.valid_until)
-            left = end - now
-            if -_LATELY < left <= timedelta(0):
+            time_left = end - now
+            if -_LATELY < time_left <= timedelta(0):
                 ended.append(n)
-            elif n.sends and timedelta(0) < left <= min(_SOON, _SOON_SHARE * (end - datetime.fromisoformat(n.now))):
-                soon.append((n, max(1, round(left.total_seconds() / 60.0))))
+            elif n.sends and timedelta(0) < time_left <= min(
+                _SOON, _SOON_SHARE * (end - datetime.fromisoformat(n.now))
+            ):
+                soon.append((n, max(1, round(time_left.total_seconds() / 60.0))))
         out += _expired_needs(plan, ended)
         out += _expiring_needs(plan, soon)
     return out

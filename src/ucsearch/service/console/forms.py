@@ -32,7 +32,7 @@ from ucsearch.service.console.sessions import (
     set_cookie,
 )
 from ucsearch.service.console.views import Values, decision_values, log_page, show
-from ucsearch.service.errors import Problem, excerpt, sentence_of
+from ucsearch.service.errors import ApiProblem, excerpt, sentence_of
 from ucsearch.service.schemas import DecisionView, OverrideBody, PauseBody, RearmBody, ResumeBody
 from ucsearch.service.service import Service, request_of
 from ucsearch.service.tokens import ROLES
@@ -52,23 +52,23 @@ def _validate(kind: type[BaseModel], **values: Any) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(x) for x in first["loc"])
-        raise Problem("invalid", f"{where}: {excerpt(first['msg'])}") from error
+        raise ApiProblem("invalid", f"{where}: {excerpt(first['msg'])}") from error
 
 
 def _request_of(session: Session, route: str, fields: Mapping[str, str], body: BaseModel) -> RecordedRequest:
     key = fields.get("key", "")
     if not 0 < len(key) <= 128 or not key.isascii() or not key.isprintable():
-        raise Problem("no_idempotency_key", "the form has no key; open the page again")
+        raise ApiProblem("no_idempotency_key", "the form has no key; open the page again")
     return request_of(session.principal, f"console/{route}", key, canonical(body.model_dump()))
 
 
 def _utc(text: str) -> str:
     """A time as browsers give it, without an offset, is one in UTC, as the page says; any other stays as it is."""
-    given = text.strip()
+    clean = text.strip()
     try:
-        return f"{datetime.fromisoformat(given).isoformat()}+00:00" if _LOCAL.fullmatch(given) else given
+        return f"{datetime.fromisoformat(clean).isoformat()}+00:00" if _LOCAL.fullmatch(clean) else clean
     except ValueError:
-        return given
+        return clean
 
 
 # -------------------------------------------------------------------- login
@@ -78,10 +78,10 @@ def _safe_path(path: str) -> str:
     """Where to go after the login: a page of the console, nowhere else."""
     place = path.partition("?")[0]
     fits = place == "/console" or place.startswith("/console/")
-    right = (
+    is_safe = (
         fits and "//" not in place and "\\" not in path and path.isascii() and path.isprintable() and " " not in path
     )
-    return path if right and place != "/console/login" else "/console"
+    return path if is_safe and place != "/console/login" else "/console"
 
 
 @router.get("/console/login")
@@ -95,20 +95,20 @@ async def login(request: Request) -> Response:
     failed: FailedLogins = request.app.state.failed_logins
     try:
         fields = await checked_form(request, None)
-        found = service.tokens.find(fields.get("token", "").strip())
-        if found is None:
+        principal = service.tokens.find(fields.get("token", "").strip())
+        if principal is None:
             service.metrics.auth_failures.inc()
             failed.add(address_of(request))
             words = "That is no token of this service, or it has expired."
             return render(request, None, "login", status=401, problem=words, next=_safe_path(fields.get("next", "")))
-        if found.role == "agent":
+        if principal.role == "agent":
             words = "Agents are programs; the console is for people. Ask for a token with another role."
             return render(request, None, "login", status=403, problem=words, next="/console")
-    except Problem as error:
+    except ApiProblem as error:
         return problem_page(request, None, error)
     # A new session always: one that was there before the login may be somebody else's.
     sessions.end(request.cookies.get(COOKIE, ""))
-    session = sessions.begin(found)
+    session = sessions.begin(principal)
     response = RedirectResponse(_safe_path(fields.get("next", "")), 303, HEADERS)
     set_cookie(request, response, session)
     return response
@@ -169,9 +169,9 @@ def _judge_form(
         body: OverrideBody = _validate(
             OverrideBody, action=action, why=why, expects=fields.get("expects", ""), force=force
         )
-        taken = tuple(action) if isinstance(action, list) else action
-        judged = judge(view.record, service.task_of(view.record), taken, force=force)
-    except Problem as error:
+        chosen = tuple(action) if isinstance(action, list) else action
+        judged = judge(view.record, service.task_of(view.record), chosen, force=force)
+    except ApiProblem as error:
         return _Refused(error.detail)
     except NotAllowed as error:
         return _Refused(sentence_of(error.problem), may_force=True)
@@ -208,20 +208,20 @@ def _chosen_action(service: Service, view: DecisionView, fields: Mapping[str, st
         return None
     text = fields.get("other", "").strip() if choice == "other" else choice.removeprefix("action:")
     if choice == "other" and re.fullmatch(r"[-+]?[\d.' ]*,[\d.' ]*", text):
-        raise Problem(
+        raise ApiProblem(
             "invalid", f"{excerpt(text)}: write numbers with a point and nothing between the digits, as 1250.5"
         )
     if not text or (choice != "other" and not choice.startswith("action:")):
-        raise Problem("invalid", "choose an action, or write a number")
+        raise ApiProblem("invalid", "choose an action, or write a number")
     task = service.task_of(view.record)
     if task is None:
-        raise Problem("not_allowed", "the rules of this decision's task cannot be checked here")
+        raise ApiProblem("not_allowed", "the rules of this decision's task cannot be checked here")
     if choice != "other":
         for action in view.record["task"]["actions"]:
             if action is not None and presenters.choice_of(action) == text:
                 return action
-    given = typed_action(text, task, recorded_inputs(view.record, task), None)
-    return list(given) if isinstance(given, tuple) else given
+    typed = typed_action(text, task, recorded_inputs(view.record, task), None)
+    return list(typed) if isinstance(typed, tuple) else typed
 
 
 # -------------------------------------------------------------------- verify
@@ -232,8 +232,8 @@ def _chosen_action(service: Service, view: DecisionView, fields: Mapping[str, st
 async def verify(request: Request, session: Session) -> Response:
     service, id = service_of(request), request.path_params["id"]
     await checked_form(request, session)
-    found = await service.verify(id, session.scope)
-    return await show(request, session, "decision", decision_values, id, verified=found)
+    verdict = await service.verify(id, session.scope)
+    return await show(request, session, "decision", decision_values, id, verified=verdict)
 
 
 @router.post("/console/log/verify")
@@ -244,7 +244,7 @@ async def verify_log(request: Request, session: Session) -> Response:
     await checked_form(request, session)
     check_whole(session.principal)
     if service.verifying.locked():
-        raise Problem("too_many", "a verification is under way; ask again when it is finished", retry_after=5)
+        raise ApiProblem("too_many", "a verification is under way; ask again when it is finished", retry_after=5)
     async with service.verifying:
         report = await service.read(queries.verify_log)
     if not report.ok:
@@ -289,7 +289,7 @@ async def rearm(request: Request, session: Session) -> Response:
     fields = await checked_form(request, session)
     streams = [name.removeprefix(_STREAM) for name in fields if name.startswith(_STREAM)]
     if not streams:
-        raise Problem("invalid", "nothing was ticked to be armed again")
+        raise ApiProblem("invalid", "nothing was ticked to be armed again")
     why, accept = actions.reason_of(fields.get("why", "")), fields.get("accept") == "yes"
     body: RearmBody = _validate(RearmBody, streams=streams, why=why, accept=accept)
     await actions.rearm(service, session.principal, _request_of(session, f"rearm/{plan}", fields, body), plan, body)

@@ -20,10 +20,21 @@ from ucsearch.records.overrides import allowed_numbers
 from ucsearch.report.charts import LEVELS, bars, fan, quantiles
 from ucsearch.service import queries
 from ucsearch.service.schemas import DecisionLine, SeriesView
-from ucsearch.service.writer.plans import Plan
+from ucsearch.service.writer.plans import ServicePlan
 from ucsearch.task import Task
 
-__all__ = ["Condition", "Option", "Told", "action_unit", "csv_text", "expired", "history", "options", "ranges", "tell"]
+__all__ = [
+    "ActionOption",
+    "GateCondition",
+    "ToldDecision",
+    "action_unit",
+    "csv_text",
+    "expired",
+    "history",
+    "options",
+    "ranges",
+    "tell",
+]
 
 _PAST = 40  # decisions of a series that are drawn
 _TOLD_STEPS = 40  # of a fan's table
@@ -33,7 +44,7 @@ _FAR = 1e9  # numbers of a state beyond are no amounts
 
 
 @dataclass(frozen=True)
-class Condition:
+class GateCondition:
     """A row of the gate."""
 
     words: str
@@ -42,7 +53,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Option:
+class ActionOption:
     """An action that the rules allow."""
 
     action: Any  # as recorded
@@ -55,11 +66,11 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Told:
+class ToldDecision:
     """A decision in words and pictures."""
 
     text: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[GateCondition, ...]
     rivals: tuple[Mapping[str, Any], ...]  # best first
     chosen: int | None  # index of the proposed one
     fan: str  # SVG, "" where there is no forecast
@@ -71,13 +82,15 @@ class Told:
 
 def options(
     record: Mapping[str, Any], feasible: Sequence[tuple[Any, str]], orders: Sequence[float | None], effective: Any
-) -> tuple[Option, ...]:
+) -> tuple[ActionOption, ...]:
     """Feasible actions with what is known of each."""
     rivals = {choice_of(r["action"]): r for r in record.get("rivals", ())}
     out = []
     for (action, label), order in zip(feasible, orders, strict=True):
-        found = rivals.get(choice := choice_of(action), {})
-        out.append(Option(action, choice, label, order, found.get("score"), found.get("upper"), action == effective))
+        rival = rivals.get(choice := choice_of(action), {})
+        out.append(
+            ActionOption(action, choice, label, order, rival.get("score"), rival.get("upper"), action == effective)
+        )
     if len(out) > _OPTIONS:  # the best of a fine grid; every other number can be written
         best = sorted(out, key=lambda o: (not o.current, -_bound(o.bound)))[:_OPTIONS]
         out = [o for o in out if o in best]
@@ -89,26 +102,28 @@ def choice_of(action: Any) -> str:
     return "+".join(map(str, action)) if isinstance(action, list) else str(action)
 
 
-def tell(reader: AuditReader, id: str, plan: Plan | None, came: Mapping[int, float]) -> Told:
+def tell(reader: AuditReader, id: str, plan: ServicePlan | None, came: Mapping[int, float]) -> ToldDecision:
     """Words from the record alone, and pictures of its forecast and plan."""
     row = queries.find_row(reader, id)
     record = row.record
     try:
-        told = explain_row(reader, row, None if plan is None else plan.settings)
-        text, members, weights = told.text, told.members, told.weights
-        unit, orders = told.outcome_unit or told.units, told.orders
-        title = "Plan" if told.released else "The plan that was not released"
+        explained = explain_row(reader, row, None if plan is None else plan.settings)
+        text, members, weights = explained.text, explained.members, explained.weights
+        unit, orders = explained.outcome_unit or explained.units, explained.orders
+        title = "Plan" if explained.released else "The plan that was not released"
     except UCSearchError as error:
-        return Told(str(error), _conditions(record), _rivals(record), None, "", (), "", (), action_unit(record, plan))
+        return ToldDecision(
+            str(error), _conditions(record), _rivals(record), None, "", (), "", (), action_unit(record, plan)
+        )
     rows: tuple[tuple[float, ...], ...] = ()
     if members.shape[0] and members.shape[1]:
         rows = tuple(quantiles(members[:, h, 0].tolist(), weights.tolist()) for h in range(members.shape[1]))
     table = tuple((h + 1, row_, came.get(h + 1)) for h, row_ in enumerate(rows[:_TOLD_STEPS]))
     claim = record.get("claim", {})
-    return Told(
+    return ToldDecision(
         text, _conditions(record), _rivals(record), claim.get("action_index"),
         fan("fan", "Forecast", rows, came, unit) if rows else "", table,
-        bars("plan", title, [sum(x) if isinstance(x, tuple) else float(x) for x in orders], told.action_unit)
+        bars("plan", title, [sum(x) if isinstance(x, tuple) else float(x) for x in orders], explained.action_unit)
         if orders else "", orders, action_unit(record, plan),
     )  # fmt: skip
 
@@ -117,7 +132,7 @@ def history(reader: AuditReader, view: SeriesView, unit: str) -> str:
     """What the last decisions expected of their next step, and what came of it, oldest first; "" without forecasts."""
     first = {o.decision: o for o in reversed(view.outcomes) if o.step == 1 and not o.replaces}
     rows: list[tuple[float, ...]] = []
-    came: dict[int, float] = {}
+    outcomes: dict[int, float] = {}
     for line in reversed(view.recent[:_PAST]):
         record = reader.get(line.seq).record
         trace = record.get("inputs", {}).get("trace")
@@ -127,18 +142,18 @@ def history(reader: AuditReader, view: SeriesView, unit: str) -> str:
         if not members.shape[0]:
             continue
         rows.append(quantiles(members[:, 0, 0].tolist(), weights.tolist()))
-        found = first.get(line.id)
-        if found is not None:
-            value = found.value[0] if isinstance(found.value, list) else found.value
-            came[len(rows)] = float(decode_number(value))
+        outcome = first.get(line.id)
+        if outcome is not None:
+            value = outcome.value[0] if isinstance(outcome.value, list) else outcome.value
+            outcomes[len(rows)] = float(decode_number(value))
     return (
-        fan("history", "One step ahead, by decision, with the outcomes", rows, came, unit, "decision")
+        fan("history", "One step ahead, by decision, with the outcomes", rows, outcomes, unit, "decision")
         if len(rows) > 1
         else ""
     )
 
 
-def action_unit(record: Mapping[str, Any], plan: Plan | None) -> str:
+def action_unit(record: Mapping[str, Any], plan: ServicePlan | None) -> str:
     """What an action of a record is counted in; "" where nobody says."""
     if plan is None:
         return ""
@@ -151,20 +166,22 @@ def ranges(record: Mapping[str, Any], task: Task | None) -> tuple[tuple[float, f
     must decide would have to guess them."""
     if task is None or task.width or "inputs" not in record:
         return ()
-    known = [float(decode_number(x)) for x in (*record["task"]["actions"], *record["inputs"]["state"]) if x is not None]
-    known = [x for x in known if math.isfinite(x) and abs(x) < _FAR]
-    reach = max([1.0, *map(abs, known)]) * 1.5
+    numbers = [
+        float(decode_number(x)) for x in (*record["task"]["actions"], *record["inputs"]["state"]) if x is not None
+    ]
+    numbers = [x for x in numbers if math.isfinite(x) and abs(x) < _FAR]
+    reach = max([1.0, *map(abs, numbers)]) * 1.5
     step = 10.0 ** math.floor(math.log10(reach / 100.0))
-    tried = sorted({*known, *(i * step for i in range(-int(reach / step), int(reach / step) + 1))})
+    tried = sorted({*numbers, *(i * step for i in range(-int(reach / step), int(reach / step) + 1))})
     try:
-        right = allowed_numbers(record, task, tried)
+        allowed = allowed_numbers(record, task, tried)
     except UCSearchError:
         return ()
     out: list[tuple[float, float]] = []
     for i, number in enumerate(tried):
-        if right[i] and i and right[i - 1]:
+        if allowed[i] and i and allowed[i - 1]:
             out[-1] = (out[-1][0], number)
-        elif right[i]:
+        elif allowed[i]:
             out.append((number, number))
     return tuple(out[:_RANGES])
 
@@ -174,12 +191,12 @@ def expired(until: str, now: datetime) -> bool:
     return bool(until) and not now < datetime.fromisoformat(until)
 
 
-def _conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:
+def _conditions(record: Mapping[str, Any]) -> tuple[GateCondition, ...]:
     out = []
     for row in record.get("gate", {}).get("rows", ()):
         words = explain_condition(row["name"], "", row["operator"], "", row["pass"]).partition("  ")[2]
-        seen = () if row["operator"] == "==" else (row["left"], row["operator"], row["right"])
-        out.append(Condition(words.rpartition(" (")[0], bool(row["pass"]), seen))
+        figures = () if row["operator"] == "==" else (row["left"], row["operator"], row["right"])
+        out.append(GateCondition(words.rpartition(" (")[0], bool(row["pass"]), figures))
     return tuple(out)
 
 

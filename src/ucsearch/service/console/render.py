@@ -20,7 +20,7 @@ from ucsearch.report.page import environment
 from ucsearch.report.style import CSS
 from ucsearch.report.text import NONE, count_text, number
 from ucsearch.service.console.sessions import LoginNeeded, Session, person, set_cookie
-from ucsearch.service.errors import CODES, Problem, sentence_of
+from ucsearch.service.errors import CODES, ApiProblem, sentence_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -57,8 +57,8 @@ def new_key() -> str:
 
 def link(path: str, **query: Any) -> str:
     """A path of the console with a query; names may hold anything."""
-    given = {k: v for k, v in query.items() if v not in (None, "")}
-    return f"/console{path}?{urlencode(given)}" if given else f"/console{path}"
+    parameters = {k: v for k, v in query.items() if v not in (None, "")}
+    return f"/console{path}?{urlencode(parameters)}" if parameters else f"/console{path}"
 
 
 def figure(value: Any, places: int | None = None) -> str:
@@ -68,10 +68,10 @@ def figure(value: Any, places: int | None = None) -> str:
     if isinstance(value, list | tuple):  # an action of several numbers
         return "+".join(figure(x, places) for x in value)
     try:
-        found = float(decode_number(value)) if isinstance(value, str) else float(value)
+        amount = float(decode_number(value)) if isinstance(value, str) else float(value)
     except (TypeError, ValueError, UCSearchError):
         return str(value)
-    return number(float(f"{found:.6g}") if places is None else found, places)
+    return number(float(f"{amount:.6g}") if places is None else amount, places)
 
 
 def duration(seconds: Any) -> str:
@@ -117,10 +117,10 @@ def _part(text: Any) -> str:
 def _environment() -> Environment:
     folder = files("ucsearch.service.console") / "templates"
     texts = {p.name.removesuffix(".html"): p.read_text(encoding="utf-8") for p in folder.iterdir()}
-    made = environment(**texts)
-    made.filters.update(figure=figure, when=when, ago=ago, duration=duration, part=_part)
-    made.globals.update(link=link, tones=TONES, words=WORDS, style=STYLE_PATH, keys=new_key)
-    return made
+    templates = environment(**texts)
+    templates.filters.update(figure=figure, when=when, ago=ago, duration=duration, part=_part)
+    templates.globals.update(link=link, tones=TONES, words=WORDS, style=STYLE_PATH, keys=new_key)
+    return templates
 
 
 def render(
@@ -131,11 +131,11 @@ def render(
     refresh = request.query_params.get("refresh", "") if request.method == "GET" else ""
     every = int(refresh) if refresh.isdecimal() and len(refresh) < 6 else 0
     every = every if _LEAST_REFRESH <= every <= _MOST_REFRESH else 0
-    kept = {k: v for k, v in request.query_params.items() if k not in ("refresh", "done")}
-    again = f"{request.url.path}?{urlencode(kept)}&" if kept else f"{request.url.path}?"
-    known = {} if session is None else request.app.state.service.plans_of(session.scope)
+    parameters = {k: v for k, v in request.query_params.items() if k not in ("refresh", "done")}
+    again = f"{request.url.path}?{urlencode(parameters)}&" if parameters else f"{request.url.path}?"
+    plans = {} if session is None else request.app.state.service.plans_of(session.scope)
     text = _environment().get_template(template).render(
-        session=session, sharing=[name for name, plan in known.items() if plan.settings.shared],
+        session=session, sharing=[name for name, plan in plans.items() if plan.settings.shared],
         here=request.url.path, again=again, refresh=every, done=request.query_params.get("done", ""), **values,
     )  # fmt: skip
     response = Response(text.encode("utf-8"), status, {**HEADERS, **(headers or {})}, "text/html; charset=utf-8")
@@ -157,14 +157,14 @@ def page(needed: str = "viewer") -> Callable[[Handler], Callable[[Request], Awai
                 session = person(request, needed)
                 response = await run(request, session)
             except LoginNeeded:
-                asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-                response = see("/login", next=asked if request.method == "GET" else "")
-            except Problem as error:
+                target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+                response = see("/login", next=target if request.method == "GET" else "")
+            except ApiProblem as error:
                 response = problem_page(request, session or _current_session(request), error)
             except UCSearchError as error:
-                response = problem_page(request, session, Problem("invalid", sentence_of(error)))
-            if (made := getattr(request.state, "new_session", None)) is not None:
-                set_cookie(request, response, made)
+                response = problem_page(request, session, ApiProblem("invalid", sentence_of(error)))
+            if (new_session := getattr(request.state, "new_session", None)) is not None:
+                set_cookie(request, response, new_session)
             return response
 
         handle.__name__, handle.__doc__ = run.__name__, run.__doc__
@@ -177,18 +177,18 @@ def _current_session(request: Request) -> Session | None:
     """Whoever is logged in, for the frame of a page that says no."""
     try:
         return person(request, "viewer")
-    except (LoginNeeded, Problem):
+    except (LoginNeeded, ApiProblem):
         return None
 
 
-def stray_page(request: Request, error: Problem) -> Response:
+def stray_page(request: Request, error: ApiProblem) -> Response:
     """For what no handler of a page was there to tell: an address that leads nowhere, a method, a bug."""
     if error.code == "not_found" and not error.detail:
-        error = Problem("not_found", "No page of the console has this address. The overview leads to all of them.")
+        error = ApiProblem("not_found", "No page of the console has this address. The overview leads to all of them.")
     return problem_page(request, _current_session(request), error)
 
 
-def problem_page(request: Request, session: Session | None, error: Problem) -> Response:
+def problem_page(request: Request, session: Session | None, error: ApiProblem) -> Response:
     request.state.refused = error.code
     headers = {"Retry-After": str(error.retry_after or 1)} if error.status in (429, 503) else {}
     return render(

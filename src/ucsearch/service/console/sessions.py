@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from ucsearch.service.auth import proxy_principal
 from ucsearch.service.bodies import read_bytes
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.tokens import Principal, Scope, TokenBook, allows, asker
 
 __all__ = ["COOKIE", "LoginNeeded", "Session", "Sessions", "checked_form", "own_site", "person", "set_cookie"]
@@ -59,12 +59,14 @@ class Sessions:
         self._known: dict[str, Session] = {}
 
     def begin(self, principal: Principal, *, proxied: bool = False) -> Session:
-        made = Session(secrets.token_urlsafe(32), principal, secrets.token_urlsafe(32), self._clock() + LIFE_S, proxied)
+        session = Session(
+            secrets.token_urlsafe(32), principal, secrets.token_urlsafe(32), self._clock() + LIFE_S, proxied
+        )
         with self._lock:
             if len(self._known) >= MOST_SESSIONS:
                 self._end_one()
-            self._known[made.id] = made
-        return made
+            self._known[session.id] = session
+        return session
 
     def _end_one(self) -> None:
         """One person who logs in again and again must not log others out."""
@@ -74,13 +76,13 @@ class Sessions:
 
     def find(self, id: str) -> Session | None:
         """The session, while it lasts and its token stands."""
-        found = self._known.get(id)
-        if found is None:
+        session = self._known.get(id)
+        if session is None:
             return None
-        if not self._clock() < found.until or not (found.proxied or self._book.is_valid(found.principal)):
+        if not self._clock() < session.until or not (session.proxied or self._book.is_valid(session.principal)):
             self.end(id)
             return None
-        return found
+        return session
 
     def end(self, id: str) -> None:
         with self._lock:
@@ -95,22 +97,22 @@ def person(request: Request, needed: str) -> Session:
     """Who looks at a page. A user whom the proxy names needs no login."""
     sessions: Sessions = request.app.state.sessions
     named = proxy_principal(request, request.app.state.service.config.server)
-    found = sessions.find(request.cookies.get(COOKIE, ""))
-    if found is not None and found.proxied and (named is None or named != found.principal):
-        sessions.end(found.id)
-        found = None
-    if found is None and named is not None:
-        found = sessions.begin(named, proxied=True)
-        request.state.new_session = found
-    if found is None:
+    session = sessions.find(request.cookies.get(COOKIE, ""))
+    if session is not None and session.proxied and (named is None or named != session.principal):
+        sessions.end(session.id)
+        session = None
+    if session is None and named is not None:
+        session = sessions.begin(named, proxied=True)
+        request.state.new_session = session
+    if session is None:
         raise LoginNeeded
-    request.state.principal = found.principal.name
-    asker.set(found.principal.token)
+    request.state.principal = session.principal.name
+    asker.set(session.principal.token)
     limits = request.app.state.service.config.limits
-    request.app.state.rates.take(found.principal.token, limits.per_token)
-    if not found.may(needed):
-        raise Problem("forbidden", f"this needs the role {needed}, you have {found.principal.role}")
-    return found
+    request.app.state.rates.take(session.principal.token, limits.per_token)
+    if not session.may(needed):
+        raise ApiProblem("forbidden", f"this needs the role {needed}, you have {session.principal.role}")
+    return session
 
 
 def set_cookie(request: Request, response: Response, session: Session | None) -> None:
@@ -134,12 +136,12 @@ def own_site(request: Request) -> None:
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         if site != "same-origin":
-            raise Problem("bad_origin", "the form does not come from this console")
+            raise ApiProblem("bad_origin", "the form does not come from this console")
         return
     origin = urlsplit(request.headers.get("origin", ""))
-    own = request.headers.get("host", "").lower()
-    if origin.scheme not in ("http", "https") or origin.netloc.lower() != own:
-        raise Problem("bad_origin", "the form does not come from this console")
+    host = request.headers.get("host", "").lower()
+    if origin.scheme not in ("http", "https") or origin.netloc.lower() != host:
+        raise ApiProblem("bad_origin", "the form does not come from this console")
 
 
 async def checked_form(request: Request, session: Session | None) -> dict[str, str]:
@@ -147,7 +149,7 @@ async def checked_form(request: Request, session: Session | None) -> dict[str, s
     own_site(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Problem("not_json_type", "expected a form")
+        raise ApiProblem("not_json_type", "expected a form")
     raw = await read_bytes(request, _FORM_BYTES, request.app.state.service.config.limits.body_s)
     if session is not None and request.app.state.sessions.find(session.id) is None:  # ended while the form was sent
         raise LoginNeeded
@@ -157,7 +159,7 @@ async def checked_form(request: Request, session: Session | None) -> dict[str, s
         )
         fields = dict(pairs)
     except (UnicodeDecodeError, ValueError):
-        raise Problem("bad_request", "the form cannot be read") from None
+        raise ApiProblem("bad_request", "the form cannot be read") from None
     if session is not None and not hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
-        raise Problem("bad_origin", "the form is not from this session; open the page again")
+        raise ApiProblem("bad_origin", "the form is not from this session; open the page again")
     return fields

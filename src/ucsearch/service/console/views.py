@@ -33,7 +33,7 @@ from ucsearch.service.console.attention import (
 )
 from ucsearch.service.console.render import HEADERS, STYLE, STYLE_PATH, link, page, render
 from ucsearch.service.console.sessions import Session
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.routes import export_lines
 from ucsearch.service.schemas import DecisionLine, EventView, MonitorView, OutcomeView, PlanView, StreamView
 from ucsearch.service.service import Service
@@ -104,36 +104,36 @@ def _needs(
     monitors: dict[str, MonitorView],
 ) -> list[Need]:  # fmt: skip
     now = service.clock()
-    found: list[Need] = []
+    waiting: list[Need] = []
     if session.scope.is_whole:
-        found += log_needs(service.integrity.fault, service.upkeep.backup_age_s(), service.config.backup.every_h)
+        waiting += log_needs(service.integrity.fault, service.upkeep.backup_age_s(), service.config.backup.every_h)
     for m in monitors.values():
         starved = service.plan_states.overdue_series(m.plan, now)
-        found += monitor_needs(m, starved, service.plan_states.overdue_since(m.plan, now))
+        waiting += monitor_needs(m, starved, service.plan_states.overdue_since(m.plan, now))
     needs = decision_needs(reader, service.tally, [p.name for p in plans], now)
-    found += [n for n in needs if not n.series or session.scope.has(n.plan, n.series)]
+    waiting += [n for n in needs if not n.series or session.scope.has(n.plan, n.series)]
     for plan in plans:
-        found += plan_needs(plan, service.plans[plan.name].is_changed(service.folder))
-    return in_order(found)
+        waiting += plan_needs(plan, service.plans[plan.name].is_changed(service.folder))
+    return in_order(waiting)
 
 
 # -------------------------------------------------------------------- decisions
 
 
 def _filters(request: Request) -> dict[str, str]:
-    given = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
-    if any(len(value) > _LONG for value in given.values()):
-        raise Problem("invalid", "a filter is too long")
-    given["reason"] = given["reason"].replace(" ", "_")  # as tables show it
-    if given["kind"] not in ("", "decision", "refusal"):
-        raise Problem("invalid", "kind is decision or refusal")
-    return {name: value for name, value in given.items() if value}
+    filters = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
+    if any(len(value) > _LONG for value in filters.values()):
+        raise ApiProblem("invalid", "a filter is too long")
+    filters["reason"] = filters["reason"].replace(" ", "_")  # as tables show it
+    if filters["kind"] not in ("", "decision", "refusal"):
+        raise ApiProblem("invalid", "kind is decision or refusal")
+    return {name: value for name, value in filters.items() if value}
 
 
 def _before(request: Request) -> int | None:
     text = request.query_params.get("before", "")
     if text and not (text.isascii() and text.isdecimal() and 0 < len(text) <= 15):
-        raise Problem("invalid", "before is a number of an entry")
+        raise ApiProblem("invalid", "before is a number of an entry")
     return int(text) if text else None
 
 
@@ -144,31 +144,32 @@ async def decisions(request: Request, session: Session) -> Response:
 
 
 def _decisions(
-    reader: AuditReader, service: Service, session: Session, given: dict[str, str], before: int | None
+    reader: AuditReader, service: Service, session: Session, filters: dict[str, str], before: int | None
 ) -> Values:
-    found = queries.decisions(reader, session.scope, **given, before=before, limit=_PER_PAGE)
-    most = rows_that_fit([line.series for line in found.items], _ROOM)
-    lines, after = found.items[:most], found.next if most == len(found.items) else found.items[most - 1].seq
+    page = queries.decisions(reader, session.scope, **filters, before=before, limit=_PER_PAGE)
+    most = rows_that_fit([line.series for line in page.items], _ROOM)
+    lines, after = page.items[:most], page.next if most == len(page.items) else page.items[most - 1].seq
     return {
-        "lines": lines, "given": given, "changeable": presenters.changeable(reader, lines, service.clock()),
-        "older": link("/decisions", **given, before=after) if after is not None else "",
-        "newest": link("/decisions", **given) if before is not None else "",
-        "csv": link("/decisions.csv", **given), "plans": list(service.plans_of(session.scope)),
-        "reasons": [r.value for r in Reason], "alike": () if lines else _similar_names(reader, service, session, given),
+        "lines": lines, "given": filters, "changeable": presenters.changeable(reader, lines, service.clock()),
+        "older": link("/decisions", **filters, before=after) if after is not None else "",
+        "newest": link("/decisions", **filters) if before is not None else "",
+        "csv": link("/decisions.csv", **filters), "plans": list(service.plans_of(session.scope)),
+        "reasons": [r.value for r in Reason],
+        "alike": () if lines else _similar_names(reader, service, session, filters),
     }  # fmt: skip
 
 
 def _similar_names(
-    reader: AuditReader, service: Service, session: Session, given: dict[str, str]
+    reader: AuditReader, service: Service, session: Session, filters: dict[str, str]
 ) -> list[tuple[str, str]]:
     """Series and plans where the name contains what was looked for: few know the whole name of a series."""
-    wanted, now, found = given.get("series", "").casefold(), service.clock(), list[tuple[str, str]]()
-    for plan in service.plans_of(session.scope) if wanted else ():
-        if given.get("plan") in (None, plan):
+    part, now, matches = filters.get("series", "").casefold(), service.clock(), list[tuple[str, str]]()
+    for plan in service.plans_of(session.scope) if part else ():
+        if filters.get("plan") in (None, plan):
             service.tally.look(reader, plan, now)
             names = [n.series for n in service.tally.newest(plan, now)]
-            found += [(x, plan) for x in names if wanted in x.casefold() and session.scope.has(plan, x)]
-    return sorted(found)[:_ALIKE]
+            matches += [(x, plan) for x in names if part in x.casefold() and session.scope.has(plan, x)]
+    return sorted(matches)[:_ALIKE]
 
 
 @router.get("/console/decisions.csv")
@@ -179,13 +180,13 @@ async def decisions_csv(request: Request, session: Session) -> Response:
     return Response(text, 200, headers, "text/csv; charset=utf-8")
 
 
-def _decisions_csv(reader: AuditReader, session: Session, given: dict[str, str]) -> bytes:
+def _decisions_csv(reader: AuditReader, session: Session, filters: dict[str, str]) -> bytes:
     lines: list[DecisionLine] = []
     before: int | None = None
     while len(lines) < _CSV_ROWS:
-        found = queries.decisions(reader, session.scope, **given, before=before, limit=500)
-        lines += found.items
-        if (before := found.next) is None:
+        page = queries.decisions(reader, session.scope, **filters, before=before, limit=500)
+        lines += page.items
+        if (before := page.next) is None:
             break
     return presenters.csv_text(lines[:_CSV_ROWS])
 
@@ -223,23 +224,23 @@ async def series(request: Request, session: Session) -> Response:
     """By query, because a name may hold anything."""
     name = request.query_params.get("name", "")
     if not name or len(name) > _LONG:
-        raise Problem("not_found", "there is no decision of this series")
+        raise ApiProblem("not_found", "there is no decision of this series")
     return await show(request, session, "series", _series, name, request.query_params.get("plan", "")[:_LONG] or None)
 
 
-def _series(reader: AuditReader, service: Service, session: Session, name: str, asked: str | None) -> Values:
-    view = queries.series(reader, name, session.scope, service.clock(), asked)
+def _series(reader: AuditReader, service: Service, session: Session, name: str, plan_name: str | None) -> Values:
+    view = queries.series(reader, name, session.scope, service.clock(), plan_name)
     plan = view.newest.plan
-    known = service.plans.get(plan)
-    others = [p for p in service.plans_of(session.scope) if p != plan and reader.newest(name, p) is not None]
-    came = _first_reports(tuple(o for o in view.outcomes if o.decision == view.newest.id))
-    told = presenters.tell(reader, view.newest.id, known, came)
-    stream, pool = [monitoring.stream_of(reader, service, plan, one) for one in (name, "")]
+    named = service.plans.get(plan)
+    other_plans = [p for p in service.plans_of(session.scope) if p != plan and reader.newest(name, p) is not None]
+    outcomes = _first_reports(tuple(o for o in view.outcomes if o.decision == view.newest.id))
+    explained = presenters.tell(reader, view.newest.id, named, outcomes)
+    stream, pool = [monitoring.stream_of(reader, service, plan, stream_name) for stream_name in (name, "")]
     return {
-        "view": view, "told": told, "levels": presenters.levels_head(), "stream": stream, "pool": pool,
+        "view": view, "told": explained, "levels": presenters.levels_head(), "stream": stream, "pool": pool,
         "curve": "" if stream is None else _curve(reader, service, "evidence", plan, stream),
-        "history": presenters.history(reader, view, "" if known is None else known.settings.units),
-        "unit": told.action_unit, "others": others,
+        "history": presenters.history(reader, view, "" if named is None else named.settings.units),
+        "unit": explained.action_unit, "others": other_plans,
     }  # fmt: skip
 
 
@@ -259,20 +260,22 @@ def _curve(reader: AuditReader, service: Service, key: str, plan: str, stream: S
 @page()
 async def monitor(request: Request, session: Session) -> Response:
     """Every plan, or with `plan` the one: where there are many, each shows its first streams and no pictures."""
-    asked = request.query_params.get("plan", "")
-    if asked:
-        check_plan(session.principal, asked)
-    return await show(request, session, "monitor", _monitor, asked)
+    plan_name = request.query_params.get("plan", "")
+    if plan_name:
+        check_plan(session.principal, plan_name)
+    return await show(request, session, "monitor", _monitor, plan_name)
 
 
-def _monitor(reader: AuditReader, service: Service, session: Session, asked: str) -> Values:
-    known = list(service.plans_of(session.scope))
-    found = [monitoring.monitor(reader, service, name, session.scope) for name in ([asked] if asked else known)]
-    room = _ROOM // max(1, len(found))
+def _monitor(reader: AuditReader, service: Service, session: Session, plan_name: str) -> Values:
+    names = list(service.plans_of(session.scope))
+    monitors = [
+        monitoring.monitor(reader, service, name, session.scope) for name in ([plan_name] if plan_name else names)
+    ]
+    room = _ROOM // max(1, len(monitors))
     shown = []
-    for i, m in enumerate(found):
+    for i, m in enumerate(monitors):
         starved = service.plan_states.overdue_series(m.plan, service.clock())
-        if len(found) > _DRAWN:
+        if len(monitors) > _DRAWN:
             shown.append((_fit(m, room, starved), "", ""))
             continue
         curve = "" if m.pool is None else _curve(reader, service, f"evidence{i}", m.plan, m.pool)
@@ -280,7 +283,7 @@ def _monitor(reader: AuditReader, service: Service, session: Session, asked: str
         words = "High ends: too narrow. A hill: too wide. A slope: biased."
         ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
         shown.append((_fit(m, room - len(curve) - len(ranks), starved), curve, ranks))
-    return {"shown": shown, "asked": asked, "several": len(known) > 1}
+    return {"shown": shown, "asked": plan_name, "several": len(names) > 1}
 
 
 class _Fit(NamedTuple):
@@ -295,8 +298,8 @@ class _Fit(NamedTuple):
 
 
 def _fit(m: MonitorView, room: int, starved: tuple[tuple[str, int], ...]) -> _Fit:
-    known = [m.pool, *m.streams] if m.pool is not None else list(m.streams)
-    tripped = [s for s in known if s.state == "tripped"]
+    all_streams = [m.pool, *m.streams] if m.pool is not None else list(m.streams)
+    tripped = [s for s in all_streams if s.state == "tripped"]
     chosen = tuple(tripped[: rows_that_fit([s.series for s in tripped], room // 4)])
     events = m.events[: rows_that_fit([e.series for e in m.events], room // 4)]
     streams = m.streams[: rows_that_fit([s.series for s in m.streams[:_STREAMS]], room // 2)]
@@ -345,11 +348,11 @@ async def plans(request: Request, session: Session) -> Response:
 
 
 def _plans(reader: AuditReader, service: Service, session: Session) -> Values:
-    known = service.plans_of(session.scope)
+    named_plans = service.plans_of(session.scope)
     return {
-        "plans": queries.plans(reader, known, service.clock(), service.tally), "known": known,
-        "changed": {name for name, plan in known.items() if plan.is_changed(service.folder)},
-        "tripped": {name for name in known if monitoring.pool_tripped(service, name)},
+        "plans": queries.plans(reader, named_plans, service.clock(), service.tally), "known": named_plans,
+        "changed": {name for name, plan in named_plans.items() if plan.is_changed(service.folder)},
+        "tripped": {name for name in named_plans if monitoring.pool_tripped(service, name)},
     }  # fmt: skip
 
 
@@ -374,9 +377,9 @@ async def allocation(request: Request, session: Session) -> Response:
 def _allocation(reader: AuditReader, service: Service, session: Session, id: str, more: float | None) -> Values:
     row, name = shared_limits.allocation(reader, id, session.scope)
     plan = service.plans.get(name)
-    view, found = shared_limits.view_of(reader, row, plan)
+    view, allocation = shared_limits.view_of(reader, row, plan)
     worth: dict[str, tuple[float, Interval]] = {}
-    if (result := found.result) is not None:
+    if (result := allocation.result) is not None:
         for price in result.table():
             amount = _PALLET * price.limit if more is None else more
             worth[price.resource] = (amount, result.worth_of_more(price.resource, amount))
@@ -396,5 +399,5 @@ def _more(request: Request) -> float | None:
     except ValueError:
         amount = -1.0
     if amount is not None and not 0.0 < amount < 1e12:
-        raise Problem("invalid", "more is a number above 0")
+        raise ApiProblem("invalid", "more is a number above 0")
     return amount

@@ -15,7 +15,7 @@ from ucsearch.records.entries import Entry, Request, Row, effective_of
 from ucsearch.records.log import AuditReader
 from ucsearch.records.overrides import NotAllowed, allowed_actions, judge
 from ucsearch.service.auth import check_series, check_whole
-from ucsearch.service.errors import Problem, excerpt, sentence_of
+from ucsearch.service.errors import ApiProblem, excerpt, sentence_of
 from ucsearch.service.monitoring import trips_of
 from ucsearch.service.queries import expects_of, find_row
 from ucsearch.service.schemas import (
@@ -67,13 +67,13 @@ def require_another_model(log: AuditReader, plan: str, series: str) -> None:
     trip = trips_of(log, plan, (series,)).get(series)
     if trip is None:
         # A monitor that was carried over, and the file before is not there.
-        raise Problem("not_allowed", "when it tripped is not in the files that are here; accept: true is needed")
-    asked: set[str] = set()
+        raise ApiProblem("not_allowed", "when it tripped is not in the files that are here; accept: true is needed")
+    compared: set[str] = set()
     for row in log.list(plan=plan, kind="decision", series=series or None, newest_first=True, limit=_LATEST):
         name = str(row.record["series"])
-        if row.seq < trip.seq or name in asked:
+        if row.seq < trip.seq or name in compared:
             continue
-        asked.add(name)
+        compared.add(name)
         # Series may have models of their own: only forecasts of the same one can be compared.
         before = log.list(plan=plan, kind="decision", series=name, newest_first=True, limit=1, before=trip.seq)
         if before:
@@ -81,7 +81,7 @@ def require_another_model(log: AuditReader, plan: str, series: str) -> None:
                 return
             break
     of = f" of {excerpt(series)}" if series else ""
-    raise Problem(
+    raise ApiProblem(
         "not_allowed", f"the forecasts' model{of} is the one that tripped; another one, or accept: true, is needed"
     )
 
@@ -101,14 +101,14 @@ def reason_of(text: str, field: str = "why") -> str:
     """A person's words: kept as they are, without control characters and spaces around them."""
     clean = text.strip()
     if not 3 <= len(clean) <= 500 or not all(c.isprintable() or c == "\n" for c in clean):
-        raise Problem("invalid", f"{field} has 3 to 500 printable characters", where=(field,))
+        raise ApiProblem("invalid", f"{field} has 3 to 500 printable characters", where=(field,))
     return clean
 
 
 def later_time(text: str, now: datetime, field: str) -> str:
     moment = moment_of(text)
     if moment is None or not now < moment:
-        raise Problem("invalid", f"{field} is a time to come, with its offset from UTC", where=(field,))
+        raise ApiProblem("invalid", f"{field} is a time to come, with its offset from UTC", where=(field,))
     return text
 
 
@@ -128,7 +128,7 @@ def find_repeat(log: AuditReader, request: Request) -> tuple[Row, ...]:
     """What was recorded under a request already."""
     rows = log.find_request(request.key)
     if rows and rows[0].record["request"].get("body") != request.body:
-        raise Problem("key_reused", "the key was used with another body")
+        raise ApiProblem("key_reused", "the key was used with another body")
     return rows
 
 
@@ -152,8 +152,8 @@ async def record_once(
 
 def _notify(service: Service, record: Mapping[str, Any]) -> None:
     """Tell those who want to know what a person did."""
-    done = str(record.get("action", record.get("event", "")))
-    event = {"pause": "paused", "resume": "resumed", "rearmed": "rearmed"}.get(done)
+    action = str(record.get("action", record.get("event", "")))
+    event = {"pause": "paused", "resume": "resumed", "rearmed": "rearmed"}.get(action)
     if event is not None:
         by = str(record.get("who", record.get("by", "")))
         series = [record["series"]] if record.get("series") else []
@@ -170,28 +170,28 @@ async def override(service: Service, principal: Principal, request: Request, id:
         record = row.record
         newest = turn.log.newest(record["series"], record.get("plan"))
         if newest is None or newest.seq != row.seq:
-            raise Problem("not_newest", "there is a newer decision of this series")
+            raise ApiProblem("not_newest", "there is a newer decision of this series")
         if body.expects != expects_of(turn.log, row):
-            raise Problem("not_newest", "something was said about this series since; look again")
+            raise ApiProblem("not_newest", "something was said about this series since; look again")
         until = record.get("valid_until", "")
         if until and not turn.now < datetime.fromisoformat(until):
-            raise Problem("expired", f"it was valid until {until}")
+            raise ApiProblem("expired", f"it was valid until {until}")
         if any(o.record.get("entry", row.seq) == row.seq for o in turn.log.reports(row.id)):
-            raise Problem("not_newest", "an outcome of this decision is reported; it can no longer be overridden")
+            raise ApiProblem("not_newest", "an outcome of this decision is reported; it can no longer be overridden")
         task = service.task_of(record)
         action = tuple(body.action) if isinstance(body.action, list) else body.action
         try:
             judge(record, task, action, force=body.force)
         except NotAllowed as error:
-            raise Problem("not_allowed", sentence_of(error.problem), allowed=error.feasible[:100]) from error
+            raise ApiProblem("not_allowed", sentence_of(error.problem), allowed=error.feasible[:100]) from error
         except (RecordError, InputError) as error:
-            raise Problem("not_allowed", sentence_of(error)) from error
-        made = turn.log.override(
+            raise ApiProblem("not_allowed", sentence_of(error)) from error
+        entry = turn.log.override(
             row.seq, task=task, who=principal.name, why=why, action=action, at=turn.now, request=request,
             force=body.force,
         )  # fmt: skip
         service.metrics.overrides.labels(str(record.get("plan", ""))).inc()
-        return [made]
+        return [entry]
 
     return await record_once(service, request, write, _override_answer)
 
@@ -199,13 +199,13 @@ async def override(service: Service, principal: Principal, request: Request, id:
 def _override_answer(log: AuditReader, rows: Sequence[Row]) -> Overridden:
     row, record = rows[0], rows[0].record
     decided = log.get(record["entry"])
-    own, effective = decided.record, record["action"]
+    decision, effective = decided.record, record["action"]
     if effective is None:
         effective = effective_of(decided, (), log.shares([decided]).get(decided.seq)).action
     return Overridden(
         row.id, row.seq, row.head, record["overrides"], record["series"], record["action"], record["label"],
         record["off_grid"], record.get("forced", False), record["who"], record["at"], effective,
-        order_of(own, effective),
+        order_of(decision, effective),
     )  # fmt: skip
 
 
@@ -225,10 +225,10 @@ async def _control(
     name, text = service.plan(plan).name, reason_of(why)
 
     def write(turn: Turn) -> Sequence[Entry]:
-        standing = pause_of(turn.log, name)
-        paused = standing is not None and standing.holds(turn.now)
+        current = pause_of(turn.log, name)
+        paused = current is not None and current.holds(turn.now)
         if paused == (action == "pause"):
-            raise Problem("already", f"the plan is {'paused' if paused else 'running'} already")
+            raise ApiProblem("already", f"the plan is {'paused' if paused else 'running'} already")
         record: dict[str, Any] = {
             "schema": "ucsearch.control/1", "kind": "control", "action": action, "plan": name, "who": principal.name,
             "why": text, "at": turn.now.isoformat(), "request": request.content(),
@@ -250,28 +250,28 @@ def _control_answer(_: AuditReader, rows: Sequence[Row]) -> Controlled:
 async def rearm(service: Service, principal: Principal, request: Request, plan: str, body: RearmBody) -> Done:
     """Re-arm tripped streams, in one commit: after the forecasts' model was changed, or because a person accepts
     it."""
-    found, text = service.plan(plan), reason_of(body.why)
-    if found.watching is None:
-        raise Problem("not_found", "the plan has no monitor")
+    named, text = service.plan(plan), reason_of(body.why)
+    if named.watching is None:
+        raise ApiProblem("not_found", "the plan has no monitor")
     for name in body.streams or ():
         check_series(principal, plan, name) if name else check_whole(principal, plan)
 
     def write(turn: Turn) -> Sequence[Entry]:
-        watched = service.plan_states.journal.plans.get(found.name)
-        known = () if watched is None else watched.monitor.tripped()
-        tripped = [name for name in known if principal.scope.has(found.name, name)]
+        watched = service.plan_states.journal.plans.get(named.name)
+        tripped_streams = () if watched is None else watched.monitor.tripped()
+        tripped = [name for name in tripped_streams if principal.scope.has(named.name, name)]
         chosen = tripped if body.streams is None else list(dict.fromkeys(body.streams))
         if watched is None or not chosen or not set(chosen) <= set(tripped):
-            odd = next((name for name in chosen if name not in tripped), "")
-            raise Problem("already", f"{excerpt(odd) or 'the plan'} has not tripped")
+            untripped = next((name for name in chosen if name not in tripped), "")
+            raise ApiProblem("already", f"{excerpt(untripped) or 'the plan'} has not tripped")
         if not body.accept:
             for name in chosen:
-                require_another_model(turn.log, found.name, name)
+                require_another_model(turn.log, named.name, name)
         records = []
         for i, name in enumerate(chosen):
             status = watched.monitor.status(name)
             record = event_record(
-                found.name, name, "rearmed", status.evidence, status.outcomes, status.about, turn.now, principal.name,
+                named.name, name, "rearmed", status.evidence, status.outcomes, status.about, turn.now, principal.name,
                 text,
             )  # fmt: skip
             records.append({**record, "request": request.at(i).content()})
@@ -282,8 +282,8 @@ async def rearm(service: Service, principal: Principal, request: Request, plan: 
 
 def _rearm_answer(_: AuditReader, rows: Sequence[Row]) -> RearmedStreams:
     names = ("plan", "series", "event", "evidence", "by", "why", "at")
-    found = [(row, row.record) for row in rows]
-    return RearmedStreams(tuple(Rearmed(row.id, row.seq, row.head, *(r[k] for k in names)) for row, r in found))
+    pairs = [(row, row.record) for row in rows]
+    return RearmedStreams(tuple(Rearmed(row.id, row.seq, row.head, *(r[k] for k in names)) for row, r in pairs))
 
 
 def event_record(

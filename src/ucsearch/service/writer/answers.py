@@ -56,8 +56,8 @@ def order_of(record: Mapping[str, Any], action: Any) -> float | None:
     try:
         state = build_recorded(task.state, inputs, "state")
         params = _params(kind, tuple(inputs["params"]), tuple(inputs["params_lengths"]))
-        taken = action if isinstance(action, tuple) else recorded_action(action)
-        return config_of(task).quantity(state, taken, params)
+        chosen = action if isinstance(action, tuple) else recorded_action(action)
+        return config_of(task).quantity(state, chosen, params)
     except (UCSearchError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
         return None
 
@@ -76,10 +76,10 @@ def _task_named(where: str) -> Task | None:
     if not module.startswith("ucsearch.") or not name:
         return None
     try:
-        found = getattr(import_module(module), name)
+        task = getattr(import_module(module), name)
     except (ImportError, AttributeError, UCSearchError):
         return None
-    return found if isinstance(found, Task) else None
+    return task if isinstance(task, Task) else None
 
 
 def monitor_of(record: Mapping[str, Any]) -> MonitorState:

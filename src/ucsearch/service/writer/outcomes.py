@@ -13,7 +13,7 @@ from ucsearch.planner.files.series_file import LARGEST
 from ucsearch.records.canonical import decode_array, seal
 from ucsearch.records.entries import Request, Row
 from ucsearch.service.auth import check_series
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.queries import find_row
 from ucsearch.service.schemas import OutcomeItem, OutcomesBody, Report, Reports
 from ucsearch.service.service import Service
@@ -44,35 +44,35 @@ class _Report:
         self.fresh: dict[tuple[str, int], list[dict[str, Any]]] = {}
 
     def run(self, items: Sequence[OutcomeItem]) -> Done:
-        known = {row.record["request"]["item"]: row.id for row in find_repeat(self.turn.log, self.request)}
+        recorded_ids = {row.record["request"]["item"]: row.id for row in find_repeat(self.turn.log, self.request)}
         targets = [self._target(item, i) for i, item in enumerate(items)]
         records: dict[int, dict[str, Any]] = {}
         ids: list[str] = []
         for i, (item, row) in enumerate(zip(items, targets, strict=True)):
-            found = known.get(i) or self._find_same(item, row)
-            if not found:
+            report_id = recorded_ids.get(i) or self._find_same(item, row)
+            if not report_id:
                 self._check_value(item, row, i)
                 records[i] = self._record(item, row, i)
-                found = records[i]["id"]
-            ids.append(found)
+                report_id = records[i]["id"]
+            ids.append(report_id)
         if records:
             self._write(list(records.values()), [targets[i].record for i in records])
-        out = [self._receipt(self.turn.log.get(name), i in records or i in known) for i, name in enumerate(ids)]
-        return Done(201 if records or known else 200, Reports(tuple(out)))
+        out = [self._receipt(self.turn.log.get(name), i in records or i in recorded_ids) for i, name in enumerate(ids)]
+        return Done(201 if records or recorded_ids else 200, Reports(tuple(out)))
 
     def _target(self, item: OutcomeItem, i: int) -> Row:
         try:
             row = find_row(self.turn.log, item.decision)
-        except Problem as problem:
-            raise Problem(problem.code, problem.detail, where=(f"items[{i}].decision",)) from None
-        own = row.record
-        check_series(self.principal, str(own.get("plan", "")), str(own.get("series", "")))
+        except ApiProblem as problem:
+            raise ApiProblem(problem.code, problem.detail, where=(f"items[{i}].decision",)) from None
+        decision = row.record
+        check_series(self.principal, str(decision.get("plan", "")), str(decision.get("series", "")))
         observed, where = moment_of(item.observed_at), (f"items[{i}].observed_at",)
         if observed is None:
-            raise Problem("invalid", "a time with its offset from UTC is expected", where=where)
+            raise ApiProblem("invalid", "a time with its offset from UTC is expected", where=where)
         if observed > self.turn.now + _AHEAD:
             # Every outcome after it would count as late, and the pool of all series would never move again.
-            raise Problem("invalid", "a time that has come is expected", where=where)
+            raise ApiProblem("invalid", "a time that has come is expected", where=where)
         return row
 
     def _check_value(self, item: OutcomeItem, row: Row, i: int) -> None:
@@ -81,21 +81,24 @@ class _Report:
         values = item.value if isinstance(item.value, list) else [item.value]
         overrides = self.turn.log.overrides(row.seq) if item.taken is not None else ()
         is_asked = item.taken in [row.record["outcome"]["action"], *(o.record["action"] for o in overrides)]
-        taken = [] if item.taken is None or is_asked else item.taken
-        for name, numbers in (("value", values), ("taken", taken if isinstance(taken, list) else [taken])):
+        numbers_taken = [] if item.taken is None or is_asked else item.taken
+        for name, numbers in (
+            ("value", values),
+            ("taken", numbers_taken if isinstance(numbers_taken, list) else [numbers_taken]),
+        ):
             if not all(abs(x) <= LARGEST for x in numbers):
-                raise Problem("invalid", f"at most {LARGEST:g} either way", where=(f"items[{i}].{name}",))
+                raise ApiProblem("invalid", f"at most {LARGEST:g} either way", where=(f"items[{i}].{name}",))
         trace = row.record.get("inputs", {}).get("trace", {})
         if isinstance(item.value, list) and "members" in trace:
             fields = decode_array(self.turn.log.blob(trace["members"]["$blob"])).shape[-1]
             if len(values) != fields:
                 text = f"{len(values)} values, expected {fields}, one for each field"
-                raise Problem("invalid", text, where=(f"items[{i}].value",))
+                raise ApiProblem("invalid", text, where=(f"items[{i}].value",))
 
     def _reports(self, row: Row, step: int) -> list[dict[str, Any]]:
         """What was said about a step of a decision, the first one first."""
-        found = [r.record for r in self.turn.log.reports(row.id)]
-        mine = [o for o in found if o["step"] == step and o.get("entry", row.seq) == row.seq]
+        reports = [r.record for r in self.turn.log.reports(row.id)]
+        mine = [o for o in reports if o["step"] == step and o.get("entry", row.seq) == row.seq]
         return [*mine, *self.fresh.get((row.head, step), [])]
 
     def _find_same(self, item: OutcomeItem, row: Row) -> str:
@@ -106,23 +109,23 @@ class _Report:
         return ""
 
     def _record(self, item: OutcomeItem, row: Row, i: int) -> dict[str, Any]:
-        own = row.record
+        decision = row.record
         earlier = self._reports(row, item.step)
         record: dict[str, Any] = {
             "schema": "ucsearch.outcome/1", "kind": "outcome", "decision": row.id, "entry": row.seq,
-            "digest": row.digest, "series": own["series"], "step": item.step, "value": item.value,
+            "digest": row.digest, "series": decision["series"], "step": item.step, "value": item.value,
             "observed_at": item.observed_at, "reported_by": self.principal.name,
             "request": self.request.at(i).content(),
         }  # fmt: skip
         if item.taken is not None:
             record["taken"] = item.taken
-        if own.get("plan"):
-            record["plan"] = own["plan"]
+        if decision.get("plan"):
+            record["plan"] = decision["plan"]
         if earlier:
             record["replaces"] = earlier[0]["id"]
         else:
             # As the log says, not service.toml: a monitor that was armed there follows every outcome, whoever looks.
-            watched = self.service.plan_states.journal.plans.get(str(own.get("plan", "")))
+            watched = self.service.plan_states.journal.plans.get(str(decision.get("plan", "")))
             if watched is not None and (rank := self._rank(watched.monitor.settings.lags, row, item)) is not None:
                 record["rank"] = list(rank)
         sealed = seal(record)
@@ -131,17 +134,17 @@ class _Report:
 
     def _rank(self, lags: int, row: Row, item: OutcomeItem) -> tuple[float, float] | None:
         """Of the target, once all its steps are known: step 1, or the sum of the first steps."""
-        own = row.record
-        if own["kind"] != "decision" or item.step > lags:
+        decision = row.record
+        if decision["kind"] != "decision" or item.step > lags:
             return None
         values = {item.step: item.value}
         for step in range(1, lags + 1):
             if step != item.step:
-                said = self._reports(row, step)
-                if not said:
+                reports = self._reports(row, step)
+                if not reports:
                     return None
-                values[step] = said[0]["value"]
-        trace = own["inputs"]["trace"]
+                values[step] = reports[0]["value"]
+        trace = decision["inputs"]["trace"]
         members, weights = (decode_array(self.turn.log.blob(trace[n]["$blob"])) for n in ("members", "weights"))
         if members.shape[1] < LEAST_MEMBERS or members.shape[2] < lags:
             return None
@@ -149,18 +152,18 @@ class _Report:
 
     def _write(self, batch: Sequence[dict[str, Any]], decisions: Sequence[Mapping[str, Any]]) -> None:
         """The reports about these decisions, and what follows from them for the monitors, in one commit."""
-        standing, log = self.service.plan_states, self.turn.log
+        states, log = self.service.plan_states, self.turn.log
         events: list[dict[str, Any]] = []
         try:
             for record, decision in zip(batch, decisions, strict=True):
-                for trip in standing.journal.add(record):
+                for trip in states.journal.add(record):
                     events.append(
                         event_record(
                             record["plan"], trip.series, trip.event, trip.evidence, trip.outcomes, trip.about,
                             self.turn.now, "", trip.why,
                         )
                     )  # fmt: skip
-                standing.note_outcome(decision, record["step"])
+                states.note_outcome(decision, record["step"])
             log.append_batch([*batch, *events])
             self._tell(events)
         except BaseException:
@@ -169,12 +172,12 @@ class _Report:
 
     def _tell(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Tell those who want to know what tripped or was armed again: all series of a plan in one message."""
-        told: dict[tuple[str, str, bool], list[Mapping[str, Any]]] = {}
+        groups: dict[tuple[str, str, bool], list[Mapping[str, Any]]] = {}
         for event in events:
-            told.setdefault((event["event"], event["plan"], not event["series"]), []).append(event)
-        for (name, plan, is_pool), own in told.items():
-            series = [] if is_pool else [event["series"] for event in own]
-            about = own[0]["about"] if is_pool else ""
+            groups.setdefault((event["event"], event["plan"], not event["series"]), []).append(event)
+        for (name, plan, is_pool), group in groups.items():
+            series = [] if is_pool else [event["series"] for event in group]
+            about = group[0]["about"] if is_pool else ""
             self.service.notifier.tell(name, plan, series, about=about, all_together=is_pool)
 
     def _receipt(self, row: Row, new: bool) -> Report:

@@ -12,7 +12,7 @@ from ucsearch.decision.gate import Calibration
 from ucsearch.monitor.journal import Journal, period_key, settings_content
 from ucsearch.records.entries import Row
 from ucsearch.records.log import AuditLog, AuditReader
-from ucsearch.service.writer.plans import Plan
+from ucsearch.service.writer.plans import ServicePlan
 
 __all__ = ["AwaitedOutcomes", "Pause", "PlanStates", "due_at", "pause_of"]
 
@@ -39,7 +39,7 @@ class _Logged(NamedTuple):
     step: int
 
 
-def due_at(plan: Plan, record: Mapping[str, Any], step: int = 1) -> datetime | None:
+def due_at(plan: ServicePlan, record: Mapping[str, Any], step: int = 1) -> datetime | None:
     """When a decision's outcome should have been reported; None where it has no forecast or no time."""
     table = plan.table.monitor
     if table is None or record.get("kind") != "decision":
@@ -55,11 +55,11 @@ def due_at(plan: Plan, record: Mapping[str, Any], step: int = 1) -> datetime | N
     return None
 
 
-def _length(plan: Plan) -> float:
+def _length(plan: ServicePlan) -> float:
     return plan.table.valid_for_s if math.isnan(plan.period_s) else plan.period_s
 
 
-def _due(plan: Plan, record: Mapping[str, Any]) -> Due | None:
+def _due(plan: ServicePlan, record: Mapping[str, Any]) -> Due | None:
     table, first = plan.table.monitor, due_at(plan, record)
     if table is None or first is None:
         return None
@@ -78,58 +78,58 @@ class AwaitedOutcomes:
     def __init__(self) -> None:
         self._open: dict[str, dict[str, dict[Place, datetime]]] = {}  # plan, series
 
-    def rebuild(self, plans: Iterable[Plan], log: AuditReader) -> None:
+    def rebuild(self, plans: Iterable[ServicePlan], log: AuditReader) -> None:
         """From the log's last decisions: told in their order, it comes to what it was."""
         self._open = {plan.name: {} for plan in plans}
         for plan in plans:
-            known: dict[str, Due] = {}
-            for one in _recent_entries(log, plan, _LOOK_BACK):
-                if one.due is not None:
-                    known[one.decision] = one.due
-                    self._expect(plan, one.due)
-                elif one.decision in known:
-                    self._remove(plan.name, known[one.decision], one.step)
+            dues: dict[str, Due] = {}
+            for entry in _recent_entries(log, plan, _LOOK_BACK):
+                if entry.due is not None:
+                    dues[entry.decision] = entry.due
+                    self._expect(plan, entry.due)
+                elif entry.decision in dues:
+                    self._remove(plan.name, dues[entry.decision], entry.step)
 
-    def expect(self, plan: Plan, record: Mapping[str, Any]) -> None:
+    def expect(self, plan: ServicePlan, record: Mapping[str, Any]) -> None:
         """A decision was recorded."""
         if (due := _due(plan, record)) is not None:
             self._expect(plan, due)
 
-    def note_outcome(self, plan: Plan, decision: Mapping[str, Any], step: int) -> None:
+    def note_outcome(self, plan: ServicePlan, decision: Mapping[str, Any], step: int) -> None:
         """An outcome of it was reported."""
         if (due := _due(plan, decision)) is not None:
             self._remove(plan.name, due, step)
 
     def overdue(self, plan: str, now: datetime, series: str | None = None) -> int:
-        found = self._open.get(plan, {})
-        chosen: Iterable[dict[Place, datetime]] = found.values() if series is None else (found.get(series, {}),)
-        return sum(when < now for known in list(chosen) for when in list(known.values()))
+        by_series = self._open.get(plan, {})
+        chosen: Iterable[dict[Place, datetime]] = by_series.values() if series is None else (by_series.get(series, {}),)
+        return sum(when < now for dues in list(chosen) for when in list(dues.values()))
 
     def overdue_since(self, plan: str, now: datetime) -> str:
-        times = [when for known in list(self._open.get(plan, {}).values()) for when in list(known.values())]
+        times = [when for dues in list(self._open.get(plan, {}).values()) for when in list(dues.values())]
         overdue = [when for when in times if when < now]
         return min(overdue).isoformat() if overdue else ""
 
     def overdue_series(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
         """Series of a plan with overdue outcomes, and how many; the most first."""
-        found = [(series, self.overdue(plan, now, series)) for series in list(self._open.get(plan, {}))]
-        return tuple(sorted((x for x in found if x[1]), key=lambda x: (-x[1], x[0])))
+        counts = [(series, self.overdue(plan, now, series)) for series in list(self._open.get(plan, {}))]
+        return tuple(sorted((x for x in counts if x[1]), key=lambda x: (-x[1], x[0])))
 
-    def _expect(self, plan: Plan, due: Due) -> None:
-        known = self._open[plan.name].setdefault(due.series, {})
+    def _expect(self, plan: ServicePlan, due: Due) -> None:
+        dues = self._open[plan.name].setdefault(due.series, {})
         for place, when in due.steps.items():
-            known.setdefault(place, when)
-        while len(known) > _OPEN * len(due.steps):
-            del known[next(iter(known))]
+            dues.setdefault(place, when)
+        while len(dues) > _OPEN * len(due.steps):
+            del dues[next(iter(dues))]
 
     def _remove(self, plan: str, due: Due, step: int) -> None:
-        known = self._open.get(plan, {}).get(due.series, {})
+        dues = self._open.get(plan, {}).get(due.series, {})
         for place in due.steps:
             if place[1] == step:
-                known.pop(place, None)
+                dues.pop(place, None)
 
 
-def _recent_entries(log: AuditReader, plan: Plan, most: int) -> list[_Logged]:
+def _recent_entries(log: AuditReader, plan: ServicePlan, most: int) -> list[_Logged]:
     """The last decisions of a plan, and the outcomes since the first of them, in order. Read in pages, so that no
     record is kept."""
     out, first = list[_Logged](), 0
@@ -143,10 +143,10 @@ def _recent_entries(log: AuditReader, plan: Plan, most: int) -> list[_Logged]:
         if row.seq < first:
             break
         out.append(_Logged(row.seq, str(row.record["decision"]), None, int(row.record["step"])))
-    return sorted(out, key=lambda one: one.seq)
+    return sorted(out, key=lambda entry: entry.seq)
 
 
-def _newest(log: AuditReader, plan: Plan, kind: str) -> Iterator[Row]:
+def _newest(log: AuditReader, plan: ServicePlan, kind: str) -> Iterator[Row]:
     before: int | None = None
     while True:
         rows = log.list(plan=plan.name, kind=kind, newest_first=True, limit=_PAGE, before=before)
@@ -180,7 +180,7 @@ def pause_of(reader: AuditReader, plan: str) -> Pause | None:
 class PlanStates:
     """Kept by the deciding thread; `rebuild` makes it again from the log."""
 
-    def __init__(self, plans: Mapping[str, Plan]) -> None:
+    def __init__(self, plans: Mapping[str, ServicePlan]) -> None:
         self._plans = plans
         self.pauses: dict[str, Pause | None] = {}
         self.journal = Journal()
@@ -192,17 +192,17 @@ class PlanStates:
         self.journal = journal_of(log)
         self._awaited.rebuild(watched, log)
 
-    def plans_to_arm(self, log: AuditReader) -> list[tuple[Plan, dict[str, Any]]]:
+    def plans_to_arm(self, log: AuditReader) -> list[tuple[ServicePlan, dict[str, Any]]]:
         """Plans whose monitor has no settings in the log yet, or others; with what must be written."""
         out = []
         for plan in self._plans.values():
             if plan.watching is None:
                 continue
-            wanted = settings_content(plan.watching, plan.settings.period)
+            current = settings_content(plan.watching, plan.settings.period)
             rows = log.list(plan=plan.name, kind="monitor", newest_first=True, limit=100_000)
             last = next((r.record["settings"] for r in rows if r.record["event"] in ("armed", "carried")), None)
-            if last != wanted:
-                out.append((plan, wanted))
+            if last != current:
+                out.append((plan, current))
         return out
 
     def arm(self, log: AuditLog, now: datetime) -> None:
@@ -223,17 +223,17 @@ class PlanStates:
         elif record["kind"] == "monitor":
             self.journal.add(record)
 
-    def paused(self, plan: Plan, now: datetime) -> bool:
-        found = self.pauses.get(plan.name)
-        return found is not None and found.holds(now)
+    def paused(self, plan: ServicePlan, now: datetime) -> bool:
+        pause = self.pauses.get(plan.name)
+        return pause is not None and pause.holds(now)
 
-    def calibrations(self, plan: Plan, series: Sequence[str], now: datetime) -> Mapping[str, Calibration]:
-        own = plan.settings.calibration
+    def calibrations(self, plan: ServicePlan, series: Sequence[str], now: datetime) -> Mapping[str, Calibration]:
+        measured = plan.settings.calibration
         if plan.watching is None:
             return {}
         return {
             name: Calibration(
-                eps_c=own.eps_c, undercoverage=own.undercoverage, drift=self.journal.drift(plan.name, name),
+                eps_c=measured.eps_c, undercoverage=measured.undercoverage, drift=self.journal.drift(plan.name, name),
                 overdue=float(self.overdue(plan.name, now, name)),
             )
             for name in series
@@ -241,7 +241,7 @@ class PlanStates:
 
     # Outcomes that are waited for
 
-    def expect(self, plan: Plan, record: Mapping[str, Any]) -> None:
+    def expect(self, plan: ServicePlan, record: Mapping[str, Any]) -> None:
         self._awaited.expect(plan, record)
 
     def note_outcome(self, decision: Mapping[str, Any], step: int) -> None:

@@ -32,10 +32,10 @@ from ucsearch.planner.settings import Settings, load_settings
 from ucsearch.planner.settings.own import OwnTask, own_task
 from ucsearch.records.entries import Request, Sealed, Under
 from ucsearch.service.config import ConfigError, PlanTable
-from ucsearch.service.errors import Problem, sentence_of
+from ucsearch.service.errors import ApiProblem, sentence_of
 from ucsearch.task import Task
 
-__all__ = ["Item", "Kernels", "Plan", "Warmed", "is_compiling", "load_plan", "sample_row", "warm_rows"]
+__all__ = ["Item", "Kernels", "ServicePlan", "Warmed", "is_compiling", "load_plan", "sample_row", "warm_rows"]
 
 _log = logging.getLogger("ucsearch.service")
 _MEMBERS = 4  # of the forecast that a kernel is tried with
@@ -85,7 +85,7 @@ class Kernels:
                 raise InputError("state", "a shape for which no kernel can be made", "one that the plan can decide")
             if _edges(case, settings, row) > _PLAINLY and not (state == "failed" and allow_plain):
                 text = "a kernel for states of this shape is being made; ask again with the same key"
-                raise Problem("not_ready", text, retry_after=_MAKING_S)
+                raise ApiProblem("not_ready", text, retry_after=_MAKING_S)
             work.engines[case.kind.number] = "python"
 
     def states(self) -> dict[str, int]:
@@ -107,9 +107,9 @@ class Kernels:
         return "making"
 
     def _make_in_background(self, settings: Settings, row: Mapping[str, Any]) -> None:
-        found = self.make(settings, [row])
-        _log.info("kernel", extra={"fields": {"engine": found.engine, "note": found.note}})
-        for line in found.states:
+        warmed = self.make(settings, [row])
+        _log.info("kernel", extra={"fields": {"engine": warmed.engine, "note": warmed.note}})
+        for line in warmed.states:
             _log.warning("states", extra={"fields": {"note": line}})
 
     def make(self, settings: Settings, rows: Sequence[Mapping[str, Any]]) -> Warmed:
@@ -128,8 +128,8 @@ class Kernels:
                         note, failed = f"its kernel could not be tried: {problem}", True
             except UCSearchError as error:
                 note, failed = f"its kernel could not be tried: {error}", True
-        if bad := [w for w in caught if issubclass(w.category, UncompilableWarning)]:
-            note, failed = f"its kernel could not be compiled: {bad[0].message}", True
+        if uncompilable := [w for w in caught if issubclass(w.category, UncompilableWarning)]:
+            note, failed = f"its kernel could not be compiled: {uncompilable[0].message}", True
         for case in cases if not failed else ():
             prepare(case.kind.task, case.kind.task.layout(case.state))
         with self._lock:
@@ -203,7 +203,7 @@ class Item(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class ServicePlan:
     """Settings that were read and checked, with what the service adds to them."""
 
     name: str
@@ -222,14 +222,21 @@ class Plan:
     @property
     def own_task(self) -> Task | None:
         """The task, where it does not ship with the package."""
-        own = self.table.task is not None or isinstance(self.settings.task, OwnTask)
-        return self.settings.task.task() if own else None
+        is_own = self.table.task is not None or isinstance(self.settings.task, OwnTask)
+        return self.settings.task.task() if is_own else None
 
     @property
     def period_s(self) -> float:
         """Seconds of a period; NaN where nobody knows."""
-        known = {"15min": 900.0, "30min": 1800.0, "hour": 3600.0, "day": 86400.0, "weekday": 86400.0, "week": 604800.0}
-        return known.get(self.settings.period, 2678400.0 if self.settings.period == "month" else math.nan)
+        seconds = {
+            "15min": 900.0,
+            "30min": 1800.0,
+            "hour": 3600.0,
+            "day": 86400.0,
+            "weekday": 86400.0,
+            "week": 604800.0,
+        }
+        return seconds.get(self.settings.period, 2678400.0 if self.settings.period == "month" else math.nan)
 
     def is_changed(self, folder: Path) -> bool:
         """Whether the settings, or their file of targets, are others by now: what is followed is what was read at the
@@ -254,7 +261,7 @@ class Plan:
             return self._decide_rows(items, now, calibrations, paused)
         except (InputError, DataError) as error:
             where = re.sub(r"^rows\[", "items[", sentence_of(error))  # as whoever asked knows them
-            raise Problem("invalid", "the items cannot be decided", where=(where,)) from error
+            raise ApiProblem("invalid", "the items cannot be decided", where=(where,)) from error
 
     def _decide_rows(
         self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
@@ -265,21 +272,21 @@ class Plan:
             rows = [{names.series: i.series, **{k: v for k, v in i.row.items() if k != "series"}} for i in items]
         work = rows_work(self.settings, rows, now, Standing(calibrations, paused), self.known)
         self.kernels.choose(work, self.settings, rows, self.table.allow_plain)
-        asked = {item.series: item.request for item in items}
-        made: dict[str, Sealed] = {}
+        requests = {item.series: item.request for item in items}
+        bodies: dict[str, Sealed] = {}
         for chunk in decided(work, self.settings, range(len(work.chunks)), now):
-            made |= bodies_of(work, chunk, {s: asked[s] for s in chunk.series}, self.under(now))
-        return [made[item.series] for item in items]
+            bodies |= bodies_of(work, chunk, {s: requests[s] for s in chunk.series}, self.under(now))
+        return [bodies[item.series] for item in items]
 
 
-def load_plan(table: PlanTable, folder: Path) -> Plan:
+def load_plan(table: PlanTable, folder: Path) -> ServicePlan:
     """Read a plan's settings file; whatever the service cannot do with it is refused here."""
     text = _text(folder / table.settings)
     settings = load_settings(folder / table.settings)
     lines = []
     if settings.recalibration.active:
         lines.append(f"plan {table.name!r}: forecast.recalibrate needs an archive, which the service does not keep")
-    if any(one.looks_ahead for one in settings.shared.values()):
+    if any(shared.looks_ahead for shared in settings.shared.values()):
         lines.append(f"plan {table.name!r}: [shared] with steps, or a limit for each step: a service shares today's")
     targets = settings.path("targets")
     if getattr(settings.task, "target", None) is not None and (targets is None or not targets.is_file()):
@@ -308,12 +315,12 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
         gate = dataclasses.replace(gate, max_drift=top if limit is None else min(top, limit), max_overdue=overdue)
     run = dataclasses.replace(settings.run, engine=settings.run.simulator, threads=1, chunk=100_000)
     settings = dataclasses.replace(settings, gate=gate, run=run)
-    made = Plan(table.name, table, settings, watching, text, _text(targets))
+    plan = ServicePlan(table.name, table, settings, watching, text, _text(targets))
     try:
-        made.known.kinds().penalties  # noqa: B018 - read once, now: what is followed is what was there at the start
+        plan.known.kinds().penalties  # noqa: B018 - read once, now: what is followed is what was there at the start
     except UCSearchError as error:
         raise ConfigError([f"plan {table.name!r}: {error}"]) from error
-    return made
+    return plan
 
 
 def _text(path: Path | None) -> str:
@@ -323,7 +330,7 @@ def _text(path: Path | None) -> str:
         return ""
 
 
-def coarse_forecasts(plan: Plan) -> str:
+def coarse_forecasts(plan: ServicePlan) -> str:
     """Why a monitored plan's forecasts are too coarse to be watched; empty when nothing says so."""
     how = plan.settings.forecast
     if plan.watching is not None and how.points < _WATCHED_MEMBERS:

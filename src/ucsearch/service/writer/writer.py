@@ -25,16 +25,16 @@ from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import GENESIS, AlteredEntry, Entry, Request, Row, Sealed
 from ucsearch.records.log import AuditLog, AuditReader
 from ucsearch.service.config import Limits
-from ucsearch.service.errors import Problem
+from ucsearch.service.errors import ApiProblem
 from ucsearch.service.notify import Notifier
 from ucsearch.service.observability import Metrics
 from ucsearch.service.storage import Integrity
 from ucsearch.service.upkeep import Upkeep
 from ucsearch.service.writer.answers import answers
 from ucsearch.service.writer.plan_state import PlanStates
-from ucsearch.service.writer.plans import Item, Plan
+from ucsearch.service.writer.plans import Item, ServicePlan
 
-__all__ = ["Call", "Job", "Queue", "Turn", "Writer"]
+__all__ = ["DecideJob", "LoneCall", "Queue", "Turn", "Writer"]
 
 _FEW = 4  # parts of a batch below which it says nothing about the time that an item takes
 _SMOOTH = 0.2  # weight of the last batch in the time that an item takes
@@ -42,10 +42,10 @@ _STOPPING_S = 5  # after which somebody may ask again
 
 
 @dataclass(eq=False)
-class Job:
+class DecideJob:
     """One request to decide."""
 
-    plan: Plan
+    plan: ServicePlan
     rows: Sequence[Mapping[str, Any]]
     request: Request  # of its first item
     future: Future[bytes] = field(default_factory=Future)
@@ -57,7 +57,7 @@ class Job:
 
 
 @dataclass(eq=False)
-class Call:
+class LoneCall:
     """Something that runs alone."""
 
     run: Callable[[Turn], Any]
@@ -83,7 +83,7 @@ class Queue:
         self.deciding = 0  # items that are decided and not answered yet
         self.waiting = 0
         self.is_stopping = False
-        self._jobs: deque[Job | Call] = deque()
+        self._jobs: deque[DecideJob | LoneCall] = deque()
         self._changed = threading.Condition()
 
     def __bool__(self) -> bool:
@@ -106,25 +106,25 @@ class Queue:
         time to some is worth more than a late one to all. A batch may always wait."""
         waiting, unanswered = self.waiting, self._unanswered
         if waiting and waiting + items > self._most:  # one that is larger than the queue waits alone
-            raise Problem("queue_full", f"{waiting} items wait, at most {self._most}")
+            raise ApiProblem("queue_full", f"{waiting} items wait, at most {self._most}")
         if self._takes_long(unanswered):
             needed_s = unanswered * self.pace_s
             text = f"{unanswered} items are not answered, which takes {needed_s:.2g} s, at most {self._longest_s:g} s"
-            raise Problem("queue_full", text, retry_after=max(1, round(needed_s)))
+            raise ApiProblem("queue_full", text, retry_after=max(1, round(needed_s)))
 
-    def put(self, job: Job | Call) -> None:
+    def put(self, job: DecideJob | LoneCall) -> None:
         with self._changed:
             if self.is_stopping:
                 raise stopping_problem()
-            if isinstance(job, Job):
+            if isinstance(job, DecideJob):
                 self.make_room(job.items)
             elif self.waiting > 2 * self._most:  # a person's pause must get through where decisions do not
-                raise Problem("queue_full", f"{self.waiting} items wait")
+                raise ApiProblem("queue_full", f"{self.waiting} items wait")
             self._jobs.append(job)
             self.waiting += job.items
             self._changed.notify()
 
-    def take(self, timeout_s: float) -> list[Job] | Call | None:
+    def take(self, timeout_s: float) -> list[DecideJob] | LoneCall | None:
         """What is next: one call, or jobs up to a batch, without waiting for more of them. Nothing ([]) where nobody
         came in time; None where nobody will."""
         with self._changed:
@@ -135,15 +135,15 @@ class Queue:
                     return []
             first = self._jobs.popleft()
             self.waiting -= first.items
-            if isinstance(first, Call):
+            if isinstance(first, LoneCall):
                 return first
-            taken, count = [first], first.items
-            while self._jobs and isinstance(head := self._jobs[0], Job) and count + head.items <= self.batch:
+            jobs, count = [first], first.items
+            while self._jobs and isinstance(head := self._jobs[0], DecideJob) and count + head.items <= self.batch:
                 self._jobs.popleft()
-                taken.append(head)
+                jobs.append(head)
                 count += head.items
                 self.waiting -= head.items
-            return taken
+            return jobs
 
     def took(self, items: int, seconds: float) -> None:
         """So long it took to decide so many."""
@@ -158,21 +158,21 @@ class Queue:
 
     def refuse_all(self) -> None:
         with self._changed:
-            left, self._jobs = list(self._jobs), deque()
+            jobs, self._jobs = list(self._jobs), deque()
             self.waiting = 0
-        for job in left:
+        for job in jobs:
             job.future.set_exception(stopping_problem())
 
 
-def stopping_problem() -> Problem:
-    return Problem("not_ready", "the service is stopping", retry_after=_STOPPING_S)
+def stopping_problem() -> ApiProblem:
+    return ApiProblem("not_ready", "the service is stopping", retry_after=_STOPPING_S)
 
 
 _log = logging.getLogger("ucsearch.service")
 _AGAIN_S = 1.0  # between tries to open a log that failed
 
 
-Made = list[tuple[Job, list[Sealed]]]  # requests with their records
+Made = list[tuple[DecideJob, list[Sealed]]]  # requests with their records
 
 
 class Writer:
@@ -210,17 +210,17 @@ class Writer:
         """The log failed at the last try."""
         return self._log is None
 
-    def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> Future[bytes]:
+    def decide(self, plan: ServicePlan, rows: Sequence[Mapping[str, Any]], request: Request) -> Future[bytes]:
         """Queue a request; its future holds the bytes of the answer once they are true."""
-        job = Job(plan, rows, request)
+        job = DecideJob(plan, rows, request)
         self.queue.put(job)
         return job.future
 
     def call(self, run: Callable[[Turn], Any], items: int = 1) -> Future[Any]:
         """Queue something that runs alone."""
-        made = Call(run, items)
-        self.queue.put(made)
-        return made.future
+        call = LoneCall(run, items)
+        self.queue.put(call)
+        return call.future
 
     def forget(self) -> None:
         """What is known besides the log is wrong: it is made again before the next batch."""
@@ -244,13 +244,13 @@ class Writer:
             try:
                 if not batch:
                     self._reopen()
-                elif isinstance(batch, Call):
+                elif isinstance(batch, LoneCall):
                     self._run_call(batch)
                 else:
                     self._run_batch(batch)
             except BaseException as error:  # a bug: whoever waits is told, the thread goes on
                 _log.exception("the writer failed")
-                jobs = [batch] if isinstance(batch, Call) else batch
+                jobs = [batch] if isinstance(batch, LoneCall) else batch
                 for job in jobs:
                     if not job.future.done():
                         job.future.set_exception(error)
@@ -297,7 +297,7 @@ class Writer:
             except Exception:  # it is given up in any case
                 _log.warning("the log could not be closed", exc_info=True)
 
-    def _run_call(self, call: Call) -> None:
+    def _run_call(self, call: LoneCall) -> None:
         if not call.future.set_running_or_notify_cancel():
             return
         try:
@@ -307,15 +307,15 @@ class Writer:
         except BaseException as error:
             call.future.set_exception(error)
 
-    def _log_problem(self, error: RecordError) -> Problem:
+    def _log_problem(self, error: RecordError) -> ApiProblem:
         if isinstance(error, AlteredEntry):
             self._integrity.report(str(error))
-            return Problem("log_altered", str(error), retry_after=60)
+            return ApiProblem("log_altered", str(error), retry_after=60)
         _log.error("the log cannot be written: %s", error)
         self._give_up()
-        return Problem("audit_unavailable", "the log cannot be written", retry_after=2)
+        return ApiProblem("audit_unavailable", "the log cannot be written", retry_after=2)
 
-    def _run_batch(self, batch: list[Job]) -> None:
+    def _run_batch(self, batch: list[DecideJob]) -> None:
         started = time.monotonic()
         batch = [job for job in batch if job.future.set_running_or_notify_cancel()]
         if not batch:
@@ -326,7 +326,7 @@ class Writer:
         finally:
             self.queue.deciding = 0
 
-    def _decide_jobs(self, batch: list[Job], started: float) -> None:
+    def _decide_jobs(self, batch: list[DecideJob], started: float) -> None:
         items = self.queue.deciding
         try:
             self._open()
@@ -339,61 +339,61 @@ class Writer:
             return
         try:
             self._integrity.check()
-        except Problem as problem:
+        except ApiProblem as problem:
             for job in fresh:
                 job.future.set_exception(problem)
             return
-        made = self._decide(fresh)
+        decided = self._decide(fresh)
         self._metrics.batch(items, started - batch[0].since, time.monotonic() - started)
-        self.queue.deciding = sum(len(own) for _, own in made)
-        if made:
-            self._commit(made)
+        self.queue.deciding = sum(len(bodies) for _, bodies in decided)
+        if decided:
+            self._commit(decided)
         self.queue.took(items, time.monotonic() - started)
 
-    def _answer_repeats(self, batch: list[Job]) -> list[Job]:
+    def _answer_repeats(self, batch: list[DecideJob]) -> list[DecideJob]:
         """Answer what the log has already; returns the rest."""
         if self._reader is None:
             self._reader = self._open_reader()
         keys = [job.request.key for job in batch]
-        known = self._reader.find_requests(keys)
+        recorded = self._reader.find_requests(keys)
         fresh = []
         for job in batch:
-            rows = known.get(job.request.key)
+            rows = recorded.get(job.request.key)
             if rows is None:
                 fresh.append(job)
             elif rows[0].record["request"].get("body") != job.request.body:
-                job.future.set_exception(Problem("key_reused", "the key was used with another body"))
+                job.future.set_exception(ApiProblem("key_reused", "the key was used with another body"))
             else:
                 job.future.set_result(answers(rows))
         return fresh
 
-    def _decide(self, jobs: Sequence[Job]) -> Made:
+    def _decide(self, jobs: Sequence[DecideJob]) -> Made:
         """Jobs of one plan and one shape together, as long as no series comes twice."""
         now = self._clock()
-        rounds: dict[tuple[Any, ...], list[tuple[list[Job], set[str]]]] = {}
+        rounds: dict[tuple[Any, ...], list[tuple[list[DecideJob], set[str]]]] = {}
         for job in jobs:
             names = {str(row["series"]) for row in job.rows}
-            known = rounds.setdefault((job.plan.name, _shape(job)), [])
-            for group, taken in known:
-                if taken.isdisjoint(names):
+            groups_of_shape = rounds.setdefault((job.plan.name, _shape(job)), [])
+            for group, series in groups_of_shape:
+                if series.isdisjoint(names):
                     group.append(job)
-                    taken |= names
+                    series |= names
                     break
             else:
-                known.append(([job], names))
-        made: dict[int, list[Sealed]] = {}
+                groups_of_shape.append(([job], names))
+        bodies: dict[int, list[Sealed]] = {}
         for groups in rounds.values():
             for group, _ in groups:
-                made |= self._decide_group(group, now)
-        return [(job, made[id(job)]) for job in jobs if id(job) in made]
+                bodies |= self._decide_group(group, now)
+        return [(job, bodies[id(job)]) for job in jobs if id(job) in bodies]
 
-    def _decide_group(self, group: Sequence[Job], now: datetime) -> dict[int, list[Sealed]]:
+    def _decide_group(self, group: Sequence[DecideJob], now: datetime) -> dict[int, list[Sealed]]:
         plan = group[0].plan
         items = [Item(row, job.request.at(i)) for job in group for i, row in enumerate(job.rows)]
         try:
             calibrations = self._states.calibrations(plan, [item.series for item in items], now)
             bodies = plan.decide(items, now, calibrations, self._states.paused(plan, now))
-        except Problem as problem:
+        except ApiProblem as problem:
             if len(group) > 1:  # one of them is to blame, the others are not
                 return {k: v for job in group for k, v in self._decide_group([job], now).items()}
             group[0].future.set_exception(problem)
@@ -410,9 +410,9 @@ class Writer:
             at += job.items
         return out
 
-    def _commit(self, made: Made) -> None:
+    def _commit(self, decided: Made) -> None:
         started = time.monotonic()
-        bodies = [body for _, own in made for body in own]
+        bodies = [body for _, own_bodies in decided for body in own_bodies]
         try:
             if self._log is None:
                 raise RecordError("the log is closed")
@@ -421,31 +421,31 @@ class Writer:
             problem: BaseException = error
             if isinstance(error, RecordError):
                 problem = self._log_problem(error)
-            for job, _ in made:
+            for job, _ in decided:
                 job.future.set_exception(problem)
             return
         self._metrics.committed(time.monotonic() - started, entries[-1].seq)
         at = 0
-        for job, own in made:
-            rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
-            at += len(own)
-            self.queue.deciding -= len(own)  # whoever is answered may ask again before the others are
+        for job, own_bodies in decided:
+            rows = [_row(e, b) for e, b in zip(entries[at : at + len(own_bodies)], own_bodies, strict=True)]
+            at += len(own_bodies)
+            self.queue.deciding -= len(own_bodies)  # whoever is answered may ask again before the others are
             try:
                 job.future.set_result(answers(rows, partial(self._record_of, job.plan)))
             except BaseException as error:  # recorded all the same; a repeat finds it
                 self._stale = True
                 job.future.set_exception(error)
-            self._metrics.decided(job.plan.name, own)
-            self._tell_holds(job, own)
+            self._metrics.decided(job.plan.name, own_bodies)
+            self._tell_holds(job, own_bodies)
         self._upkeep.after(entries[-1])
 
-    def _tell_holds(self, job: Job, bodies: Sequence[Sealed]) -> None:
+    def _tell_holds(self, job: DecideJob, bodies: Sequence[Sealed]) -> None:
         outcomes = [body.decision.outcome for body in bodies]
-        held = [str(row["series"]) for row, o in zip(job.rows, outcomes, strict=True) if o is Outcome.HOLD]
-        if held:
-            self._notifier.tell("hold", job.plan.name, held)
+        on_hold = [str(row["series"]) for row, o in zip(job.rows, outcomes, strict=True) if o is Outcome.HOLD]
+        if on_hold:
+            self._notifier.tell("hold", job.plan.name, on_hold)
 
-    def _record_of(self, plan: Plan, row: Row) -> Mapping[str, Any]:
+    def _record_of(self, plan: ServicePlan, row: Row) -> Mapping[str, Any]:
         """The record of an entry just written, as answers and monitors need it: our own bytes, canonical."""
         record: Mapping[str, Any] = json.loads(row.body)
         if plan.watching is not None:
@@ -457,7 +457,7 @@ def _row(entry: Entry, body: Sealed) -> Row:
     return Row(entry.seq, entry.id, entry.digest, entry.head, None, body.body)
 
 
-def _shape(job: Job) -> tuple[Any, ...]:
+def _shape(job: DecideJob) -> tuple[Any, ...]:
     """What makes rows one panel: names of the state, and kind and number of the forecast's columns."""
     row = job.rows[0]
     forecast = row["forecast"]
