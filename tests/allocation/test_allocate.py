@@ -102,6 +102,14 @@ def test_what_is_used_does_not_drown_in_a_huge_limit(panel: uc.DecisionPanel) ->
     assert huge.table()[0].used == small.table()[0].used > 0.0
 
 
+def test_a_limit_with_room_left_is_not_called_full(panel: uc.DecisionPanel) -> None:
+    small = uc.allocate(panel, truck(limit=1.5), series=NAMES, serve="best")
+    assert small.result is not None
+    assert small.result.table()[0].used == 0.0
+    assert "truck is too small for more" in small.explain()
+    assert "is full" not in small.explain()
+
+
 def test_limits_by_group_and_several_at_once(panel: uc.DecisionPanel) -> None:
     per = {name: "A" if i % 2 else "B" for i, name in enumerate(NAMES)}
     both = [truck(limit={"A": 30.0, "B": 36.0}, per=per), uc.Shared(name="lines", limit=5, use="lines")]  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ __all__ = [
 
 
 # What is proved of an allocation of one step.
+_FULL = 0.9  # share of a limit from which it is called full
 TODAY = "This is proved for today's limit; limits on later days are not counted."
 
 
@@ -44,7 +45,8 @@ def explain_allocation(allocation: Allocation, most: int = 10, money: str = "") 
         hurt = sorted(
             (s for s in allocation.shares if s.binding and s.action != s.alone), key=lambda s: (-s.price, s.series)
         )
-        lines.extend(f"  {explain_share(s, money)}" for s in hurt[:most])
+        full = {p.resource for p in result.table() if p.used >= _FULL * p.limit}
+        lines.extend(f"  {explain_share(s, money, full=s.binding in full)}" for s in hurt[:most])
         if len(hurt) > most:
             lines.append(f"  and {len(hurt) - most} more series got less than they would have taken alone")
     if any(c.basis[2] for c in allocation.cases):
@@ -95,12 +97,14 @@ def _later(allocation: Allocation, money: str) -> list[str]:
     return lines
 
 
-def explain_share(share: Share, money: str = "") -> str:
-    """SKU-17 got order 40 instead of order 96: the truck volume is full; one more unit is worth about 2.1."""
+def explain_share(share: Share, money: str = "", *, full: bool = True) -> str:
+    """SKU-17 got order 40 instead of order 96: the truck volume is full; one more unit is worth about 2.1. Not `full`:
+    something is left of the limit, and the next larger action does not fit."""
     if not share.binding or share.action == share.alone:  # at prices of later steps it may want what it would not alone
         return f"{share.series} got {share.label}, as it would have alone."
     return (
-        f"{share.series} got {share.label} instead of {share.alone_label}: {share.binding} is full; "
+        f"{share.series} got {share.label} instead of {share.alone_label}: {share.binding} is "
+        f"{'full' if full else 'too small for more'}; "
         f"one more unit of it is worth about {amount(share.price, money)}."
     )
 
