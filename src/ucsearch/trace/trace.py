@@ -218,6 +218,8 @@ class Trace:
     ) -> Trace:
         """A forecast from the mean and the standard deviation of each step, taken as normal.
 
+        A "grid" of few points varies less than `std`: 7 % less with 9 points, 1 % less with 51.
+
         Args:
             mean: (H,) or (W, H), with `fields` (H, F) or (W, H, F).
             std: shaped like the mean.
