@@ -56,6 +56,12 @@ def test_fractiles_are_widened_by_their_odds_and_stay_fractiles() -> None:
     assert Grid({"packs": (1, 2, 6)}).widened({"packs": 1}).values["packs"] == (1, 2, 6), "there is no half pack"
 
 
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_nothing_lies_beyond_a_whole_share(end: float) -> None:
+    grid = Grid({"share": (0.8, 0.0, 1.0)})
+    assert grid.widened({"share": end}) == grid
+
+
 def test_items_that_differ_for_good_get_settings_of_their_own() -> None:
     settings = Grid({"eoq": (1.0, 0.4, 2.2)}).settings()
     chosen = choose(settings, costs_of(settings, [{"eoq": 0.4}, {"eoq": 2.2}, {"eoq": 1.0}]))

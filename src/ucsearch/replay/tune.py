@@ -120,7 +120,9 @@ def _beyond(name: str, values: Values, best: Any) -> Values:
 
 
 def _next(name: str, end: float, up: bool) -> Iterator[float]:
-    """Two values beyond the end, within what the knob can be."""
+    """Two values beyond the end, within what the knob can be; none beyond a whole share."""
+    if name in _FRACTILES and not 0.0 < end < 1.0:
+        return
     for k in (1, 2):
         if isinstance(end, int):
             value: float = end * 2**k if up else max(1, end // 2**k)
