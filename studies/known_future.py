@@ -130,7 +130,7 @@ def study_snap(settings: Settings, sales: Sales, rng: np.random.Generator) -> No
 
 
 def study_promotion(settings: Settings, sales: Sales, rng: np.random.Generator) -> None:
-    """Two days at 2.5 times the usual demand, about every tenth day."""
+    """Days at 2.5 times the usual demand, two in a row, a tenth of all days."""
     promotions, lifted = [], []
     for h in sales.histories:
         on = np.zeros(len(h.y) + 40)

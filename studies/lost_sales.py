@@ -16,8 +16,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from studies.lost_sales_table import COLUMNS, Entry, Row, csv_rows, lost_sales_table
 from ucsearch.replay.classics.instances import zipkin_instances
-from ucsearch.replay.classics.table import COLUMNS, Entry, Row, csv_rows, lost_sales_table
 
 HEADS = ("p", "L", "publ.", "optimum", "base\nstock\nS", "capped\nbase\nS/r", "(s,S)\n\ns/S", "const.\norder\nr",
          "myopic\n1", "myopic\n2", "vector\nbase")  # fmt: skip

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from studies.m5_items import drawn, sales_of
-from ucsearch.planner.backtest.achieved import achieved
 from ucsearch.planner.backtest.replay import History, Replay, read_histories
+from ucsearch.planner.backtest.result import achieved
 from ucsearch.planner.backtest.resume import Arrays, Kept, Parts
 from ucsearch.planner.backtest.targets import tune_targets
 from ucsearch.planner.files.penalties import write_penalties

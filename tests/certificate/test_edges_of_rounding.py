@@ -12,8 +12,8 @@ import ucsearch as uc
 from ucsearch.certificate.members.dual import admissible_weights, rounding_is_small
 from ucsearch.errors import InputError
 from ucsearch.tasks import LeadTimeInventory
-from ucsearch.tasks.inventory.offered import rounded_up
 from ucsearch.tasks.inventory.rules import ordered
+from ucsearch.tasks.inventory.sizes import rounded_up
 from ucsearch.trace.members import pmf_quantile
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from studies.lost_sales import main
-from ucsearch.replay.classics import lost_sales_table, zipkin_instances
-from ucsearch.replay.classics.table import CLASSICS, COLUMNS, csv_rows
+from studies.lost_sales_table import CLASSICS, COLUMNS, csv_rows, lost_sales_table
+from ucsearch.replay.classics import zipkin_instances
 
 
 def test_rows_follow_the_instances_whatever_the_threads() -> None:
@@ -24,13 +24,6 @@ def test_rows_follow_the_instances_whatever_the_threads() -> None:
         assert tuple(entry.policy for entry in row.classics) == CLASSICS
         assert all(entry.cost.upper >= row.optimum.lower for entry in row.classics)
         assert all(entry.gap_percent >= -1e-6 for entry in row.classics)
-
-
-def test_progress_reaches_its_total_once() -> None:
-    seen: list[tuple[int, int]] = []
-    lost_sales_table(zipkin_instances(), 1, lambda what, done, total: seen.append((done, total)))
-    steps = 8 * (1 + len(CLASSICS))
-    assert seen == [(k, steps) for k in range(1, steps + 1)]
 
 
 def test_the_script_prints_the_table_and_writes_the_same_csv(

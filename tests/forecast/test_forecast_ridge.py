@@ -7,8 +7,7 @@ import pytest
 
 from ucsearch.errors import InputError
 from ucsearch.forecast import RidgeEnsemble, RidgePaths, default_lags
-from ucsearch.forecast.kernels import add_row, draw_coefficients, solve
-from ucsearch.forecast.kernels_ensemble import HEAD_SIZE, fit_variance_head, predict_variance
+from ucsearch.forecast.kernels import HEAD_SIZE, add_row, draw_coefficients, fit_variance_head, predict_variance, solve
 
 STREAM = np.uint64(21)
 

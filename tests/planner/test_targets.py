@@ -13,7 +13,7 @@ import pytest
 import ucsearch as uc
 from tests.planner.kit import write_csv
 from ucsearch.errors import InputError
-from ucsearch.planner.backtest.achieved import achieved
+from ucsearch.planner.backtest.result import achieved
 from ucsearch.planner.backtest.targets import least_power
 from ucsearch.planner.decide.job import run_decide
 from ucsearch.planner.decide.sizes import panel_inputs
@@ -128,6 +128,14 @@ def test_a_target_out_of_reach_is_said() -> None:
     assert not found.met[0]
     assert found.value[0] == pytest.approx(100.0, rel=1e-3)  # a thousand times the holding cost
     assert found.promised[0] == pytest.approx(21.0 / 40.0)  # 5 in stock when the first order arrives, 2 a day
+
+
+def test_a_target_whose_states_do_not_fit_says_what_does() -> None:
+    settings = settings_of("fill_rate = 0.9\n")
+    small = parse_settings(settings.text.replace("[policy]", "[proof]\nnode_budget = 50\n[policy]").encode(), "x.toml")
+    with pytest.raises(InputError, match=r"proof.node_budget: saw 50, expected more, for the states of SKU-2") as error:
+        find_penalties(cases_of(small, 2), paths(2), small, "python", ["SKU-2", "SKU-3"])
+    assert "lots" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from ucsearch.replay.classics import LostSales, lost_sales_table, poisson, solve, zipkin_instances
-from ucsearch.replay.classics.table import Row
+from studies.lost_sales_table import Row, lost_sales_table
+from ucsearch.replay.classics import LostSales, poisson, solve, zipkin_instances
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.forecast.base import PathForecast, check_history, known_ahead, room_for
-from ucsearch.forecast.kernels import ridge_paths
-from ucsearch.forecast.kernels_ensemble import ridge_ensemble
+from ucsearch.forecast.kernels import ridge_ensemble, ridge_paths
 from ucsearch.forecast.recalibrate import CYCLES, Recalibration, walk_recalibrated
 
 __all__ = [

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.api import search_panel
+from ucsearch.engine.status import Status
 from ucsearch.errors import InputError
 from ucsearch.planner.decide.sizes import panel_inputs
 from ucsearch.planner.decide.states import Case
@@ -43,7 +44,9 @@ class Reached(NamedTuple):
     met: NDArray[np.bool_]  # (W,) whether the target is reached below the cap
 
 
-def find_penalties(cases: Sequence[Case], trace: Trace, settings: Settings, engine: Any = "auto") -> Reached:
+def find_penalties(
+    cases: Sequence[Case], trace: Trace, settings: Settings, engine: Any = "auto", names: Sequence[str] = ()
+) -> Reached:
     """The least penalties that reach the targets of series of one kind, each from where a normal order leaves it.
 
     Args:
@@ -51,10 +54,11 @@ def find_penalties(cases: Sequence[Case], trace: Trace, settings: Settings, engi
         trace: their forecasts, as long as the policy is to be judged.
         settings: how orders are planned.
         engine: of the searches.
+        names: what messages call the series; their numbers by default.
 
     Returns: penalties, what they promise, and what the next lower step promises.
     """
-    job = _Search(cases, trace, settings, engine)
+    job = _Search(cases, trace, settings, engine, names or [f"series {i}" for i in range(len(cases))])
     target, cap = job.target, job.cap
     high = np.minimum(job.first, cap)
     share = job.share(high)
@@ -89,8 +93,10 @@ def find_penalties(cases: Sequence[Case], trace: Trace, settings: Settings, engi
 class _Search:
     """Series of one kind under penalties that change."""
 
-    def __init__(self, cases: Sequence[Case], trace: Trace, settings: Settings, engine: Any) -> None:
-        self.trace, self.settings, self.engine = trace, settings, engine
+    def __init__(
+        self, cases: Sequence[Case], trace: Trace, settings: Settings, engine: Any, names: Sequence[str]
+    ) -> None:
+        self.trace, self.settings, self.engine, self.names = trace, settings, engine, names
         self.kind = cases[0].kind
         config: Any = self.kind.config
         self.by_period = config.service_level is not None
@@ -135,11 +141,22 @@ class _Search:
                 search_panel(self.kind.task, states, law, policy, params=p, actions=actions, engine=self.engine)
                 for p in (lower, params)
             )
+            for plan in (here, there):
+                self._check(plan)
             missed.append((here.score - there.score) / (penalty * _STEP))
         found = missed[0] - (missed[1] if self.before else 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(self.asked > 0.0, 1.0 - found / self.asked, 1.0)
-        if not np.isfinite(share).all():
-            at = int(np.argmin(np.isfinite(share)))
-            raise InputError("fill_rate, service_level", f"series {at} without a policy", "rules that leave one")
         return np.asarray(share)
+
+    def _check(self, plan: Any) -> None:
+        """Refuse where closed loop ends without a policy: a share needs all of its states."""
+        wrong = np.flatnonzero(plan.status != Status.PROVED.value)
+        if not wrong.size:
+            return
+        at = int(wrong[0])
+        if plan.status[at] == Status.NOT_PROVED.value:
+            budget = f"{self.settings.proof.node_budget:,}"
+            hint = "Or fewer states: a smaller [actions] lots or points, or [policy] depth."
+            raise InputError("proof.node_budget", budget, f"more, for the states of {self.names[at]}", hint=hint)
+        raise InputError("task", self.names[at], "rules under which every state allows an order, or none to be placed")

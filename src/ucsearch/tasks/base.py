@@ -10,27 +10,24 @@ import dataclasses
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.errors import InputError
+from ucsearch.errors import InputError, UCSearchError
 from ucsearch.formatting import figure
 from ucsearch.layout import Layout
 from ucsearch.policies import Policy
 from ucsearch.task import Task
 from ucsearch.tasks.checks import NO_LIMIT, limit, number, planned_actions, whole
-from ucsearch.tasks.words import Words
 from ucsearch.trace import Trace
 
-if TYPE_CHECKING:
-    from ucsearch.tasks.refit import Refit
-
 __all__ = [
-    "ALLOWANCE", "Binding", "Changes", "Fit", "Foreseen", "Limit", "OnSeries", "Purchase", "Sent", "StablePlan",
-    "as_outcomes", "bind", "config_of", "fields_of", "planning_modes", "quantities",
+    "ALLOWANCE", "DECIDE_ANEW", "SERVICE", "Binding", "Changes", "Fit", "Foreseen", "Inputs", "Limit", "OnSeries",
+    "Purchase", "Refit", "Sent", "StablePlan", "Words", "as_outcomes", "bind", "config_of", "fields_of",
+    "planning_modes", "power_unit", "quantities",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -167,8 +164,8 @@ class OnSeries(ABC):
             layout = Layout.of(s, "state")
             values = zip(layout.names, layout.flatten(s, "state"), strict=True)
             return "State: " + ", ".join(f"{name} {figure(value)}" for name, value in values)
-        for field, (name, unit) in words.fields.items():
-            value = getattr(s, field, None)
+        for key, (name, unit) in words.fields.items():
+            value = getattr(s, key, None)
             if isinstance(value, tuple):
                 if any(value):
                     told.append(f"{name} {', '.join(figure(x) for x in value)}")
@@ -254,7 +251,7 @@ class OnSeries(ABC):
     def refit(self, trace: Trace, params: Any, round_to: float | None) -> Refit:
         """How a decision under this record, recorded with that forecast and params, is asked again with other
         parameters; `round_to` is what quantities are rounded to, if that is known."""
-        from ucsearch.tasks.refit import Refit
+        from ucsearch.tasks.base import Refit
 
         return Refit(self)
 
@@ -458,3 +455,97 @@ def bind(task: dict[str, Any], multiples: Sequence[float] | None, arrivals: int 
         raise InputError("multiples", "nothing", "the order grid, in units of the forecast's spread")
     sizes = tuple(float(i) for i in range(len(multiples) * arrivals))
     return Binding(kind(order_sizes=sizes, **settings), tuple(map(float, multiples)), arrivals)
+
+
+Names = dict[str, tuple[str, str]]  # key -> name, unit
+SERVICE = {
+    "fill rate": ("served", "demand", "share of demand that is served in its own period"),
+    "service level": ("in_full", "", "share of periods in which all demand is served"),
+}
+"""Shares of a task whose parts are `demand`, `served` and `in_full`."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Names and units; a unit of "" is left out. Parts are those of a step, as the task's `parts` gives them."""
+
+    outcome: str  # what is forecast
+    outcome_unit: str
+    action: str  # what is decided
+    action_unit: str
+    fields: Names = field(default_factory=dict)  # state field -> name, unit; others are not shown
+    sums: Names = field(default_factory=dict)  # part -> name, unit; added up over series and periods
+    means: Names = field(default_factory=dict)  # part -> name, unit; of all series together, averaged over periods
+    money: dict[str, str] = field(default_factory=dict)  # part -> name; what the cost of a step is made of
+    shares: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    """name -> part, the part that it is a share of ("": of the periods), explanation"""
+    income: str = ""  # the part that is earned besides; costs are shown without it, and profit beside them
+
+    def valued(self, number: float, unit: str) -> str:
+        return f"{figure(number)} {unit}".rstrip()
+
+
+def power_unit(energy: str) -> str:
+    """MW for MWh; where the unit does not say, energy per period."""
+    return energy[:-1] if len(energy) > 1 and energy.endswith("h") else f"{energy} per period"
+
+
+DECIDE_ANEW = "Change it in the settings and decide again, with other files.decisions and files.log."
+
+
+class Inputs(NamedTuple):
+    """What a decision is made from, besides its task and state."""
+
+    params: Any
+    actions: Floats  # (m,) NaN where unavailable; of tuples (m, width)
+    trace: Trace
+    policy: Policy
+
+
+class Refit:
+    """How a recorded decision is asked again, for tasks whose actions are given and not fitted to the series."""
+
+    fits = False  # whether actions are fitted to the series, so that their number may change
+
+    def __init__(self, config: OnSeries) -> None:
+        self.config = config  # the recorded one
+
+    def record(self, other: Any, policy: Policy) -> Any:
+        """The other record as it is planned with."""
+        return other
+
+    def state(self, state: Any, other: Any, what: str, steps: int) -> tuple[Any, list[str]]:
+        """The recorded state where other parameters move what is under way, and notes of that. `what`: the changed
+        parameters; `steps`: how many periods are planned."""
+        lengths = dict(lengths_of(other).items() - lengths_of(self.config).items())
+        return other_lengths(state, lengths, what) if lengths else (state, [])
+
+    def inputs(self, other: Any, recorded: Inputs, what: frozenset[str]) -> tuple[Inputs, list[str]]:
+        """Recorded inputs, whose parameters are the `other`'s already, as they are asked again; and notes of that."""
+        return recorded, []
+
+    def is_comparable(self, other: Any) -> bool:
+        """Whether both expected scores stand for the same periods."""
+        return True
+
+
+def lengths_of(config: Any) -> dict[str, int]:
+    """How long the state's tuples are: what is under way, by the periods until it is there."""
+    try:
+        state = config.state(**config.fit().start)
+    except (UCSearchError, TypeError, AttributeError):  # a task that does not say where it begins
+        return {}
+    return {name: len(value) for name, value in state._asdict().items() if isinstance(value, tuple)}
+
+
+def other_lengths(state: Any, lengths: Mapping[str, int], what: str) -> tuple[Any, list[str]]:
+    """What is under way keeps its time; where there is no place for it any more, the question is refused."""
+    changed = {}
+    for name, length in lengths.items():
+        items = getattr(state, name)
+        if any(items[length:]):
+            late = ", ".join(figure(x) for x in items[length:] if x)
+            hint = f"{late} under way ({name}) would take longer than what is begun now. {DECIDE_ANEW}"
+            raise InputError("--set", what, "a time not shorter than that of what is under way", hint=hint)
+        changed[name] = (items + (0.0,) * length)[:length]
+    return state._replace(**changed), ["What is under way already keeps its time."]

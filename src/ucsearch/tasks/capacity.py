@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.base import ALLOWANCE, Fit, Limit, StablePlan
+from ucsearch.tasks.base import ALLOWANCE, SERVICE, Fit, Limit, StablePlan, Words
 from ucsearch.tasks.checks import ascending, choice, fractile, limit, number, whole
 from ucsearch.tasks.shared_rules import SAFETY, change, linear_spread, moments
-from ucsearch.tasks.words import SERVICE, Words
 from ucsearch.trace import Trace
 
 __all__ = ["CapacityPlan"]

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Limit, StablePlan
+from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Limit, StablePlan, Words
 from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share, whole
 from ucsearch.tasks.shared_rules import ROUNDING, SAFETY, change, linear_spread, moments
-from ucsearch.tasks.words import Words
 
 __all__ = ["Intervention"]
 

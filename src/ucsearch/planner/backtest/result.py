@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.planner.backtest.achieved import Achieved, achieved
 from ucsearch.planner.files.calendar import one_period
 from ucsearch.planner.files.table import Problem, Style, write_table
 from ucsearch.planner.settings import Settings
@@ -19,7 +18,18 @@ from ucsearch.replay.statistics import LEAST, RESAMPLES, Bounds, Interval, boots
 from ucsearch.replay.tune import Chosen
 from ucsearch.report.table import table_lines
 
-__all__ = ["GIVEN", "GREEDY", "HINDSIGHT", "POLICY", "TUNED", "Against", "BacktestResult", "Track"]
+__all__ = [
+    "GIVEN",
+    "GREEDY",
+    "HINDSIGHT",
+    "POLICY",
+    "TUNED",
+    "Achieved",
+    "Against",
+    "BacktestResult",
+    "Track",
+    "achieved",
+]
 
 Floats = NDArray[np.float64]
 POLICY, HINDSIGHT = "policy", "hindsight"
@@ -357,3 +367,37 @@ def _cell(value: float, key: str, unit: str) -> str:
     if unit == "%":
         return f"{100.0 * value:.1f} %"
     return f"{value:,.0f}" if key == "orders" else f"{value:,.1f}"
+
+
+_RESAMPLED = 2_000  # times that an achieved share is drawn again for its interval
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """What the series of one target reached together, with its 95 % interval over series."""
+
+    target: float
+    share: float
+    low: float
+    high: float
+    series: int
+
+    def text(self) -> str:
+        return (
+            f"target {self.target:g}: achieved {self.share:.4f} [{self.low:.4f}, {self.high:.4f}] over {self.series} "
+            "series"
+        )
+
+
+def achieved(targets: Floats, got: Floats, asked: Floats, seed: int = 1) -> list[Achieved]:
+    """By target, from what each series was asked for and got."""
+    found = []
+    for target in sorted(set(targets.tolist())):
+        own = targets == target
+        draws = np.random.default_rng(seed).integers(0, int(own.sum()), (_RESAMPLED, int(own.sum())))
+        totals = asked[own][draws].sum(axis=1)
+        shares = got[own][draws].sum(axis=1) / np.where(totals > 0.0, totals, 1.0)
+        low, high = np.quantile(shares, [0.025, 0.975])
+        total = float(asked[own].sum())
+        found.append(Achieved(target, float(got[own].sum()) / (total or 1.0), float(low), float(high), int(own.sum())))
+    return found

@@ -53,7 +53,10 @@ def tune_targets(
         ]
         size = min(len(one) for one in members)
         reached = find_penalties(
-            [h.case for h in group], Trace.from_members(np.stack([x[:size] for x in members])), before
+            [h.case for h in group],
+            Trace.from_members(np.stack([x[:size] for x in members])),
+            before,
+            names=[h.series for h in group],
         )
         for i, h in enumerate(group):
             target = float(h.case.config.target)

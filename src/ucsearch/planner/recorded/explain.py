@@ -39,8 +39,7 @@ from ucsearch.report.table import table_lines
 from ucsearch.rules.answers import as_allowed, guarded
 from ucsearch.scale.segments.reader import SegmentReader
 from ucsearch.task import Task
-from ucsearch.tasks.base import config_of, quantities
-from ucsearch.tasks.words import Words
+from ucsearch.tasks.base import Words, config_of, quantities
 
 __all__ = [
     "Told",

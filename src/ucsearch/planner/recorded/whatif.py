@@ -29,9 +29,8 @@ from ucsearch.records.overrides import built_in_task
 from ucsearch.report.table import table_lines
 from ucsearch.scale.segments.reader import SegmentReader
 from ucsearch.task import Task
-from ucsearch.tasks.base import config_of
+from ucsearch.tasks.base import DECIDE_ANEW, Inputs, config_of
 from ucsearch.tasks.checks import NO_LIMIT
-from ucsearch.tasks.refit import DECIDE_ANEW, Inputs
 from ucsearch.tasks.registry import named_config
 
 __all__ = ["WhatIf", "parse_changes", "what_if"]

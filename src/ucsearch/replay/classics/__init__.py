@@ -33,7 +33,6 @@ from ucsearch.replay.classics.policies import (
     ReorderPoint,
     VectorBaseStock,
 )
-from ucsearch.replay.classics.table import lost_sales_table
 
 __all__ = [
     "AverageCost",
@@ -59,7 +58,6 @@ __all__ = [
     "forecast_level",
     "geometric",
     "load_instance",
-    "lost_sales_table",
     "newsvendor_discrete",
     "newsvendor_discrete_cost",
     "newsvendor_normal",

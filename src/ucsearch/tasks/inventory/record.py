@@ -21,7 +21,7 @@ from ucsearch.errors import InputError
 from ucsearch.formatting import Labelled, figure
 from ucsearch.policies import Policy
 from ucsearch.task import Continuation, Fill, Task
-from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Foreseen, Limit, Purchase, Sent
+from ucsearch.tasks.base import ALLOWANCE, SERVICE, Changes, Fit, Foreseen, Limit, Purchase, Sent, Words
 from ucsearch.tasks.checks import (
     NO_LIMIT,
     ascending,
@@ -36,12 +36,9 @@ from ucsearch.tasks.checks import (
 )
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules, uncertain_rules
 from ucsearch.tasks.inventory.bound import bound, fill, prepare, room
-from ucsearch.tasks.inventory.candidates import refined_plans, ways_to_plan
 from ucsearch.tasks.inventory.foresight import foreseen
 from ucsearch.tasks.inventory.lead_times import draws
-from ucsearch.tasks.inventory.notes import advice_on, notes_of
-from ucsearch.tasks.inventory.offered import CYCLE_STEPS, needs_cycles, offered_sizes, with_cycles
-from ucsearch.tasks.inventory.reach import most_transitions, offered_tables
+from ucsearch.tasks.inventory.planning import CYCLE_STEPS, needs_cycles, refined_plans, ways_to_plan, with_cycles
 from ucsearch.tasks.inventory.refit import OrdersRefit
 from ucsearch.tasks.inventory.sizes import (
     Lattice,
@@ -54,12 +51,15 @@ from ucsearch.tasks.inventory.sizes import (
     lots,
     mean_demand,
     moments,
+    most_transitions,
+    offered_sizes,
+    offered_tables,
     on_lattice,
     pair_lots,
     scaled_columns,
 )
-from ucsearch.tasks.inventory.switches import OrderPair, Switches, general_situation, purchases
-from ucsearch.tasks.words import SERVICE, Words
+from ucsearch.tasks.inventory.switches import OrderPair, Switches
+from ucsearch.tasks.inventory.words import advice_on, general_situation, notes_of, purchases
 from ucsearch.trace import Trace
 
 __all__ = [

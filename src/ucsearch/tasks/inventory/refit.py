@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
-from ucsearch.tasks.inventory.offered import fitted_sizes, in_packs, needs_cycles, with_cycles
-from ucsearch.tasks.refit import Inputs, Refit
+from ucsearch.tasks.base import Inputs, Refit
+from ucsearch.tasks.inventory.planning import needs_cycles, with_cycles
+from ucsearch.tasks.inventory.sizes import fitted_sizes, in_packs
 from ucsearch.trace import Trace
 
 __all__ = ["OrdersRefit"]

@@ -8,6 +8,7 @@ quarter of one, or a power of two. About five units make a period's demand; fine
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,27 +17,21 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.tasks.checks import whole
+from ucsearch.tasks.inventory import rules
+from ucsearch.tasks.inventory.lead_times import draws
 from ucsearch.trace import Trace
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from ucsearch.tasks.inventory.record import LeadTimeInventory
 
-__all__ = [
-    "Lattice",
-    "Lots",
-    "at_breaks",
-    "critical",
-    "demand_over",
-    "distinct",
-    "divided",
-    "lots",
-    "mean_demand",
-    "moments",
-    "on_lattice",
-    "pair_lots",
-    "scaled_columns",
-]
 
+__all__ = [
+    "Lattice", "Lots", "at_breaks", "critical", "demand_over", "distinct", "divided", "fitted_sizes", "in_packs",
+    "lots", "mean_demand", "moments", "most_transitions", "offered_sizes", "offered_tables", "on_lattice",
+    "pair_lots", "scaled_columns",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 UNITS_PER_PERIOD = 5.0
@@ -287,3 +282,121 @@ def scaled_columns(trace: Trace, steps: Sequence[float], lead: int, arrivals: in
         "cap_spread": arrival[1],
         "grid": grid,
     }
+
+
+def offered_sizes(config: LeadTimeInventory, trace: Trace, params: Any, sizes: Any) -> tuple[Any, Floats | None]:
+    """Params and actions (W, m) of the order sizes that [actions] ask for; None: the sizes of the task as they are."""
+    if sizes.lots:
+        count = len(config.order_sizes) - 1  # `lots`, or more where they cost little
+        _, actions, grid = fitted_sizes(config, trace, params, count, sizes.round_to)
+        return params._replace(grid=grid), actions
+    if sizes.multiples is None:
+        if config.has_two_suppliers or not _packed(params):
+            return params, None
+        grid = np.array(
+            np.broadcast_to(np.asarray(params.grid, np.float64), (len(trace.mean), len(config.order_sizes)))
+        )
+        actions, grid = in_packs(grid, params)
+        return params._replace(grid=grid), actions
+    covers = _covering(config, trace, params, sizes)  # (W, c)
+    columns = config.scaled_columns(trace, (sizes.multiples[0] - 1.0, *sizes.multiples))
+    grid = columns["grid"]
+    grid[:, 0] = np.minimum(grid[:, 0], 0.0)  # to order nothing is always possible
+    if covers.shape[1]:
+        grid = np.sort(np.concatenate([grid, covers], axis=1), axis=1)
+    step = sizes.round_to
+    if step > 0.0:  # whole multiples; what is one already, but for rounding, stays
+        grid = rounded_up(grid, step)
+    actions, grid = in_packs(grid, params)
+    return params._replace(**columns | {"grid": grid}), actions
+
+
+def fitted_sizes(config: Any, trace: Trace, params: Any, count: int, step: float) -> tuple[Floats, Floats, Floats]:
+    """Lattice unit (W,), actions and grid (W, count + 1) of sizes that fit each series. With two suppliers actions are
+    (W, m, 2), every size of the regular one with every size of the expedited one, and the grid is the regular one's."""
+    if not config.has_two_suppliers:
+        found = config.lots(trace, params, count, step, fitted=True)
+        return (found.unit, *distinct(found.sizes))
+    lots, fast = config.lots_of_pairs(trace, params, step)
+    slow, grid = distinct(lots.sizes)
+    fast, _ = distinct(fast)
+    shape = (len(slow), slow.shape[1], fast.shape[1])
+    pairs = np.stack([np.broadcast_to(slow[:, :, None], shape), np.broadcast_to(fast[:, None, :], shape)], axis=-1)
+    pairs = np.where(np.isnan(pairs).any(axis=-1, keepdims=True), np.nan, pairs)
+    return lots.unit, pairs.reshape(len(slow), -1, 2), grid
+
+
+def _covering(config: LeadTimeInventory, trace: Trace, p: Any, sizes: Any) -> Floats:
+    """(W, c) orders, or levels, that cover some periods of mean demand from an order's arrival on, and the economic
+    batch: sizes for fixed costs, which one period's spread does not reach. Past the horizon its mean goes on."""
+    mean = np.maximum(trace.mean[:, :, 0], 0.0)
+    lead, horizon = config.lead_time, mean.shape[1]
+    usual = mean.mean(axis=1)
+    covers = []
+    for count in sizes.periods:
+        known = mean[:, lead : lead + count]
+        covers.append(known.sum(axis=1) + (count - known.shape[1]) * usual)
+    if sizes.batch:
+        ratio = np.divide(p.fixed_cost, p.holding, out=np.zeros(len(mean)), where=np.asarray(p.holding) > 0.0)
+        covers.append(np.sqrt(2.0 * ratio * usual))
+    out = np.stack(covers, axis=1) if covers else np.zeros((len(mean), 0))
+    if config.orders == "level":  # on top of what is needed until an order arrives
+        out = out + (mean[:, :lead].sum(axis=1) + max(0, lead - horizon) * usual)[:, None]
+    return out
+
+
+def rounded_up(quantities: Floats, unit: Any) -> Floats:
+    """The least multiples of `unit` that are not below; a rounding error above a multiple does not count."""
+    return np.asarray(np.ceil(quantities / unit - 1e-9) * unit + 0.0)
+
+
+def _packed(p: Any) -> bool:
+    if type(p.by_level) is type(p.minimum_order) is type(p.case_pack) is float:  # the same for all series
+        return p.by_level == 0.0 and p.minimum_order + p.case_pack != 0.0
+    return bool((np.asarray(p.by_level) == 0.0).all() and np.any(np.asarray(p.minimum_order) + p.case_pack))
+
+
+def in_packs(grid: Floats, p: Any) -> tuple[Floats, Floats]:
+    """Actions and grid (W, m) of orders as they are placed, at least the minimum and in whole packs, so that an action
+    says what it orders; of equal ones all but the first are unavailable. Levels stay: what they order depends on the
+    stock."""
+    if not _packed(p):
+        return distinct(grid)
+    least, pack = (np.reshape(np.asarray(x, dtype=np.float64), (-1, 1)) for x in (p.minimum_order, p.case_pack))
+    out = np.where(grid > 0.0, np.maximum(grid, least), 0.0)
+    size = np.where(pack > 0.0, pack, 1.0)
+    return distinct(np.where((pack > 0.0) & (out > 0.0), rounded_up(out, size), out))
+
+
+def offered_tables(config: LeadTimeInventory, windows: int, actions: Floats | None) -> list[Floats]:
+    """(m, 1) sizes, or (m, 2) pairs of sizes, of every window."""
+    own = config.pairs if config.has_two_suppliers else config.order_sizes
+    found = [np.asarray(own if actions is None else actions[w], np.float64) for w in range(windows)]
+    tables = [table.reshape(len(table), -1) for table in found]
+    return [table[~np.isnan(table).any(axis=1)] for table in tables]
+
+
+def most_transitions(
+    config: LeadTimeInventory, state: Any, table: Floats, unit: float, room: float, depth: int, points: int
+) -> float:
+    """Every open order is any of the sizes offered, stock any multiple of `unit` up to all that can have arrived, an
+    age of stock any part of one order."""
+    largest = float(table.sum(axis=1).max())
+    sizes = math.prod(len(np.unique(column)) for column in table.T)
+    ages = 1.0 + largest / unit
+    drawn = len(draws(config.lead_shares)[0]) if config.lead_times else 1
+    places = max(0, config.places - config.is_merged)
+    share = sum(config.calendar.open) / len(config.calendar.open)
+    total = 0.0
+    for h in range(depth):
+        orders = min(math.ceil(h * share), places)
+        levels = 1.0 + min(max(rules.position_of(state), 0.0) + h * largest * share, room) / unit
+        if config.unmet == "backordered":
+            levels += h * points
+        if config.ages:
+            levels = min(levels, ages) ** min(config.ages, h + 1)
+        if config.ramp is not None:
+            levels *= len(table)
+        open_days = share if config.has_calendar else 1.0
+        total += sizes**orders * levels * (1.0 + (len(table) - 1) * open_days) * points * drawn
+    return total

@@ -22,65 +22,12 @@ from ucsearch.tasks.base import OnSeries, Purchase
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, number, whole
 from ucsearch.tasks.inventory import general_rules, rules, supplier_rules, uncertain_rules
 from ucsearch.tasks.inventory.calendar import Calendar, CalendarRules, Period
-from ucsearch.tasks.inventory.lead_times import Shares, arrivals, lead_time_shares, table_words
+from ucsearch.tasks.inventory.lead_times import Shares, lead_time_shares, table_words
 
-__all__ = ["OrderPair", "Switches", "general_situation", "purchases"]
+__all__ = ["OrderPair", "Switches"]
 
 Floats = NDArray[np.float64]
 Breaks = tuple[tuple[float, float], ...]  # units from which on, and currency per unit
-
-
-def general_situation(s: Any, p: Any, units: str, suppliers: Sequence[str], shares: Shares) -> str:
-    """Stock by age, open orders and when an order of today arrives, in words; `shares` are those of an uncertain lead
-    time."""
-    text = f"In stock: {figure(s.on_hand)} {units}"
-    if p.life > 1.0 and any(s.ages):
-        ages = ", ".join(f"{figure(x)} with {i + 1} to go" for i, x in enumerate(s.ages) if x)
-        text += f" (periods left to sell: {ages})"
-    place = int(s.clock)
-    calendar = Calendar(p.open, p.due, p.slot, p.span)
-    if shares:
-        told = ", ".join(_ordered_words(shares, p, place, k + 1, x) for k, x in enumerate(s.pipeline) if x)
-    else:
-        due = [(calendar.delivery(place, k), x) for k, x in enumerate(s.pipeline) if x]
-        told = ", ".join(f"{figure(x)} {_when(periods)}" for periods, x in due)
-    text += f"; on order: {told}" if told else "; nothing on order"
-    if not p.open[place]:
-        ahead = next(k for k in range(1, 400) if p.open[(place + k) % len(p.open)])
-        return f"{text}. No order day; the next is {_when(ahead)}"
-    if shares:
-        told = ", ".join(f"{_when(k)} ({100 * share:.3g} %)" for k, share in arrivals(shares, p.due, place))
-        return f"{text}. An order arrives {told}"
-    if not suppliers:
-        return f"{text}. An order arrives {_when(calendar.arrival(place))}"
-    slow, fast = _when(calendar.arrival(place)), _when(calendar.delivery(place, int(p.fast_slot[place])))
-    return f"{text}. An order from {suppliers[0]} arrives {slow}, one from {suppliers[1]} {fast}"
-
-
-def _ordered_words(shares: Shares, p: Any, place: int, age: int, units: float) -> str:
-    """An open order whose lead time is uncertain."""
-    ahead = [k for k, _ in arrivals(shares, p.due, place, age)]
-    since = "one period ago" if age == 1 else f"{age} periods ago"
-    until = _when(ahead[0]) if len(ahead) == 1 else f"in {ahead[0]} to {ahead[-1]} periods"
-    return f"{figure(units)} ordered {since} (arrives {until})"
-
-
-def purchases(s: Any, a: Any, p: Any, suppliers: Sequence[str], shares: Shares) -> tuple[Purchase, ...]:
-    """What is ordered from each supplier, and when it arrives by the calendar."""
-    place = int(s.clock)
-    calendar = Calendar(p.open, p.due, p.slot, p.span)
-    if shares:
-        ahead = [k for k, _ in arrivals(shares, p.due, place)]
-        return (Purchase("", float(rules.ordered(s, a, p)), ahead[0], ahead[-1]),)
-    if not suppliers:
-        return (Purchase("", float(rules.ordered(s, a, p)), calendar.arrival(place)),)
-    slow, fast = supplier_rules.regular_of(a, p), supplier_rules.expedited_of(a, p)
-    when = calendar.arrival(place), calendar.delivery(place, int(p.fast_slot[place]))
-    return tuple(Purchase(*one) for one in zip(suppliers, (slow, fast), when, strict=True))
-
-
-def _when(periods: int) -> str:
-    return "at once" if periods == 0 else "in the next period" if periods == 1 else f"in {periods} periods"
 
 
 @dataclass(frozen=True)

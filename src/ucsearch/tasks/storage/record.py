@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.formatting import figure
 from ucsearch.task import Task
-from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Limit, StablePlan, planning_modes
+from ucsearch.tasks.base import ALLOWANCE, Changes, Fit, Limit, StablePlan, Words, planning_modes, power_unit
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, share, whole
 from ucsearch.tasks.shared_rules import ROUNDING
 from ucsearch.tasks.storage import lattice, rules
-from ucsearch.tasks.words import Words, power_unit
 from ucsearch.trace import Trace
 
 __all__ = [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
 
 from ucsearch.replay.classics.instances import Instance
 from ucsearch.replay.classics.lost_sales import AverageCost, average_cost, solve
@@ -29,7 +28,6 @@ CLASSICS = (
     "myopic-2",
     "vector base-stock",
 )
-STEPS = 1 + len(CLASSICS)  # progress reports per instance
 
 COLUMNS = (
     "instance",
@@ -43,8 +41,6 @@ COLUMNS = (
     "cost_upper",
     "gap_percent",
 )
-
-Progress = Callable[[str, int, int], None]  # (what was finished, steps done, steps in all)
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,6 @@ class Row:
 def lost_sales_table(
     instances: Sequence[Instance],
     max_lead_time: int = 4,
-    progress: Progress | None = None,
     *,
     threads: int = 2,
     tolerance: float = 1e-9,
@@ -88,20 +83,10 @@ def lost_sales_table(
     longest = integer(max_lead_time, "max_lead_time", at_least=1)
     workers = integer(threads, "threads", at_least=1)
     chosen = [instance for instance in instances if instance.lead_time <= longest]
-    lock = Lock()
-    done = 0
-
-    def report(what: str) -> None:
-        nonlocal done
-        with lock:
-            done += 1
-            if progress is not None:
-                progress(what, done, STEPS * len(chosen))
-
     # Long ones first, so that no thread is left with a long one at the end.
     order = sorted(range(len(chosen)), key=lambda i: (-chosen[i].lead_time, -chosen[i].penalty_cost, i))
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        futures = {i: pool.submit(_row, chosen[i], report, tolerance) for i in order}
+        futures = {i: pool.submit(_row, chosen[i], tolerance) for i in order}
         return tuple(futures[i].result() for i in range(len(chosen)))
 
 
@@ -131,17 +116,15 @@ def csv_rows(rows: Sequence[Row]) -> list[tuple[object, ...]]:
     return records
 
 
-def _row(instance: Instance, report: Callable[[str], None], tolerance: float) -> Row:
+def _row(instance: Instance, tolerance: float) -> Row:
     model = instance.model()
     optimum = solve(model, tolerance=tolerance).cost
-    report(f"{instance.name} optimum")
     entries: list[Entry] = []
 
     def add(cost: AverageCost, **parameters: int) -> None:
         policy = CLASSICS[len(entries)]
         gap = 100.0 * (cost.value / optimum.value - 1.0)
         entries.append(Entry(policy, tuple(parameters.items()), cost, gap))
-        report(f"{instance.name} {policy}")
 
     plain = optimise_base_stock(model, tolerance=tolerance)
     add(plain.cost, S=plain.policy.level)

@@ -1,20 +1,45 @@
-"""Ways to plan an inventory that `ucsearch tune` tries: closed loop and fixed plans, and what to change about them."""
+"""Ways to plan an inventory: closed loop, order cycles for long lead times, and the ways that `ucsearch tune` tries.
+
+A closed-loop state holds an order for every period of the lead time, so the number of states grows with a power of the
+order sizes: at lead time 4 a plan of eight periods is beyond five million transitions. For longer lead times every
+order that could be placed now is followed by order cycles (a batch whenever a level is reached, or none at all, the
+best of ten) over whole sample paths, to the end of the forecast; the best of these is proved by trying all.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from typing import Any
 
+from ucsearch.policies import Exact, Policy
 from ucsearch.tasks.base import Changes
-from ucsearch.tasks.inventory.offered import needs_cycles
 
-__all__ = ["refined_plans", "ways_to_plan"]
+__all__ = ["CYCLE_STEPS", "needs_cycles", "refined_plans", "ways_to_plan", "with_cycles"]
 
 _LOTS = 8  # order sizes of a closed-loop candidate
 _CLOSED_NODES = 5_000_000
 _CLOSED_STEPS = 6  # past the lead time that it looks at least
 _FIXED_STEPS = 4  # past the lead time that a fixed plan looks at most, so that it can be proved
 _FIXED_NODES = 20_000
+LONGEST_CLOSED = 2  # periods of lead time
+CYCLE_STEPS = 14  # periods after the first arrival over which order cycles are compared
+_FINER = 4  # times as many order sizes as `lots`: here they cost their number, not a power of it
+
+
+def needs_cycles(config: Any, policy: Policy) -> bool:
+    """Whether closed loop with fitted order sizes has too many states."""
+    if policy.mode != "closed" or not isinstance(policy, Exact) or getattr(config, "is_general", False):
+        return False
+    if getattr(config, "is_planned", False) or getattr(config, "base_stock_levels", ()):
+        return False
+    return hasattr(config, "order_cycles") and int(config.lead_time) > LONGEST_CLOSED
+
+
+def with_cycles(config: Any, lots: int) -> Any:
+    """Followed by order cycles, with more sizes: they are only counted here, each series has its own."""
+    sizes = tuple(float(i) for i in range(_FINER * lots + 1))
+    return dataclasses.replace(config, order_cycles=True, order_sizes=sizes)
 
 
 def ways_to_plan(settings: Any) -> list[tuple[str, Changes]]:
