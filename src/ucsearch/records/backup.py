@@ -23,7 +23,7 @@ from ucsearch.records.files import new_file, sync_folder
 from ucsearch.records.log import AuditLog, AuditReader, open_log, open_reader
 from ucsearch.records.log_chain import opening
 from ucsearch.records.rotation import next_name
-from ucsearch.records.sqlite import check_links, dial, explain
+from ucsearch.records.sqlite import check_links, connect, dial, explain
 
 __all__ = ["Copied", "CopiedLog", "backup", "backup_database", "copy_log"]
 
@@ -111,16 +111,20 @@ def _copied(source: Path, target: Path, timeout_s: float) -> Path:
     part = _part(target)
     try:
         os.close(new_file(part, 0o600, like=target if target.exists() else target.absolute().parent))
-        with closing(_source(source, timeout_s)) as old, closing(dial(part, "mode=rw", timeout_s)) as new:
+        with (
+            closing(connect(source, timeout_s=timeout_s, read_only=True, max_pages=None)) as old,
+            closing(dial(part, "mode=rw", timeout_s)) as new,
+        ):
             old.backup(new, pages=-1)  # all pages in one step, under one read lock: writers go on meanwhile
             new.execute("PRAGMA journal_mode = DELETE").fetchall()  # one file, nothing beside it
-    except sqlite3.Error as error:
+    except BaseException as error:
         _remove(part)
-        full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-        raise explain(target if full else source, error, timeout_s) from error
-    except OSError as error:
-        _remove(part)
-        raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
+        if isinstance(error, sqlite3.Error):
+            full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+            raise explain(target if full else source, error, timeout_s) from error
+        if isinstance(error, OSError):
+            raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
+        raise
     return part
 
 
@@ -131,16 +135,6 @@ def _part(target: Path) -> Path:
 def _remove(part: Path) -> None:
     for end in ("", *_BESIDE):
         part.with_name(part.name + end).unlink(missing_ok=True)
-
-
-def _source(source: Path, timeout_s: float) -> sqlite3.Connection:
-    connection = dial(source, "mode=ro", timeout_s)
-    try:
-        connection.execute("SELECT 1 FROM entries LIMIT 1").fetchone()
-    except sqlite3.OperationalError:  # on a read-only medium, where an empty write-ahead log needs no index
-        connection.close()
-        return dial(source, "mode=ro&immutable=1", timeout_s)
-    return connection
 
 
 def _still(part: Path, timeout_s: float) -> AuditReader:

@@ -30,6 +30,7 @@ __all__ = [
     "SCHEMA",
     "SqliteStore",
     "check_links",
+    "connect",
     "create_tables",
     "dial",
     "explain",

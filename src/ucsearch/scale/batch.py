@@ -87,7 +87,7 @@ def _opened(table: Any, settings: Settings) -> tuple[SeriesFile, StateFile]:
     forecast = _forecast_columns(table, settings)
     origins = [n for n in (names.cutoff, names.issued, names.model) if n in table.column_names]
     others = [n for n in table.column_names if n not in forecast and n not in origins]
-    states = StateFile(_Columns("the batch", _states(table, others, settings)), settings)
+    states = StateFile(ArrowColumns("the batch", _states(table, others, settings)), settings)
     return _forecasts(table, series, forecast, origins, settings), states
 
 
@@ -133,7 +133,7 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-class _Columns:
+class ArrowColumns:
     """Arrow columns as a table of the pipeline."""
 
     unit = "row"
@@ -208,13 +208,13 @@ def _forecasts(
         tables = _members(table.column(names[0]))
         layout = Layout("members", columns.step, False, (names[0],), (), tuple(said))
     else:
-        fake: Any = _Columns("the batch", {n: [] for n in (columns.series, columns.step, *names)})
+        fake: Any = ArrowColumns("the batch", {n: [] for n in (columns.series, columns.step, *names)})
         layout = forecast_layout(fake, columns, settings, settings.fields)[0]
         tables = _by_step([table.column(n) for n in layout.values], layout)
     words = [[x or "" for x in table.column(n).to_pylist()] if n in said else [""] * len(series)
              for n in (columns.cutoff, columns.issued, columns.model)]  # fmt: skip
     texts = tuple((str(a), str(b), str(c)) for a, b, c in zip(*words, strict=True))
-    base: Any = _Columns("the batch", {n: [] for n in table.column_names})
+    base: Any = ArrowColumns("the batch", {n: [] for n in table.column_names})
     return BatchForecasts(
         base, layout, columns, tuple(series), tuple(range(len(series))), {}, (), {}, settings.period, False,
         tuple(tables), texts,

@@ -26,7 +26,7 @@ from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.entries import Request
 from ucsearch.records.files import whole_file
 from ucsearch.records.log import AuditLog
-from ucsearch.scale.batch import _Columns, rows_of
+from ucsearch.scale.batch import ArrowColumns, rows_of
 from ucsearch.scale.forecasting import Forecasting, forecast_part, plan_forecasting
 from ucsearch.scale.inputs import check_columns, check_numbers, check_states, footer_of, input_files
 from ucsearch.scale.job import Job
@@ -356,7 +356,7 @@ def _states(planned: Folder, forecasts: SeriesFile) -> StateFile:
         raise DataError(f"{', '.join(Path(p).name for p in planned.states)}: no state of any series of this part")
     cells = {n: rows.column(n).combine_chunks() for n in rows.column_names}
     plain = {n: c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for n, c in cells.items()}
-    return StateFile(_Columns(Path(planned.states[0]).name, plain), settings)
+    return StateFile(ArrowColumns(Path(planned.states[0]).name, plain), settings)
 
 
 def seal_job(folder: str | Path, *, clock: Any = None, out: str | Path | None = None) -> Sealed:

@@ -14,7 +14,7 @@ from ucsearch.verify.allocation_later import Least, Paths, amount_used
 from ucsearch.verify.decision.inputs import rules_of
 from ucsearch.verify.decision.problem import CLOSED, OutOfNodes
 from ucsearch.verify.read import Blobs, Malformed, read_blob
-from ucsearch.verify.verdict import Record, action_of, expect, near, num, require, share
+from ucsearch.verify.verdict import Record, action_of, expect, near, num, require, require_that, share
 
 SMALL = 1e-9  # of a simulated rule's limits
 ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a decision's trace
@@ -84,21 +84,22 @@ def verify_allocation(
             raise Malformed(f"shared[{k}]: groups and times for {count} members are expected")
         are_groups = all(g is None or g in s["limits"] for g in s["groups"])
         require(f"shared[{k}].groups", are_groups, s["groups"][:3], f"groups of {sorted(s['limits'])[:5]}")
-    require("shared", len({s["name"] for s in r["shared"]}) == len(r["shared"]) > 0, "names", "each once")
+    names_once = len({s["name"] for s in r["shared"]}) == len(r["shared"]) > 0
+    require_that("shared", names_once, "two limits have one name, or there is none")
     basis = [(t["settings"]["mode"], t["settings"]["risk"], t["settings"]["spread"]) for t, _ in targets]
     laws = {t["inputs"]["trace"]["meta"]["coupling"] for t, _ in targets if t["settings"]["mode"] == CLOSED}
     require("members", len(laws) < 2, sorted(laws), "decisions of one kind of law")
     is_alike = all(b[:2] == basis[0][:2] and (not b[1] or b[2] == basis[0][2]) for b in basis)
-    require("members", is_alike, "decisions", "of different modes, risks or spreads")
+    require_that("members", is_alike, "the decisions are of different modes, risks or spreads")
     tasks = [task_of(t["task"]["object"]) for t, _ in targets]
     members = [_Member(i, r, *t, task, blobs) for i, (t, task) in enumerate(zip(targets, tasks, strict=True))]
     allocated = _Allocated(r, members, {t["settings"]["discount"] for t, _ in targets})
     later, ahead = r.get("later"), "later" in r  # limits at later steps
     is_alike = all(("later" in s) == ahead for s in r["shared"]) and all(("trace" in m) == ahead for m in r["members"])
-    require("later", is_alike, "some of them", "limits and traces of later steps, or none")
-    require("later", later is None or r["claim"]["served"], "paths", "nothing was shared out")
+    require_that("later", is_alike, "some limits or members have later steps, and some have none")
+    require_that("later", later is None or r["claim"]["served"], "has paths, although nothing was shared out")
     needed = ahead and r["claim"]["served"]
-    require("later", (later is not None) == needed, "nothing", "prices and paths of later steps")
+    require_that("later", (later is not None) == needed, "has no prices and paths of later steps")
     for i, (m, (t, _)) in enumerate(zip(r["members"] if ahead else (), targets, strict=False)):
         trace = t["inputs"]["trace"]
         expect(f"members[{i}].trace", m["trace"], [trace[name] for name in ARRAYS if name in trace])

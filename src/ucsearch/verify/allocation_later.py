@@ -16,7 +16,7 @@ from ucsearch.verify.decision.law import Law
 from ucsearch.verify.decision.problem import CLOSED, Fault, Meter, TooMany
 from ucsearch.verify.read import Blobs, Malformed, read_blob
 from ucsearch.verify.trust import is_genuine
-from ucsearch.verify.verdict import Invalid, Record, describe, num, require
+from ucsearch.verify.verdict import Invalid, Record, describe, num, require, require_that
 
 CONFIDENCE, LEAST_PATHS, MOST_PATHS = 0.975, 20, 10_000
 
@@ -138,7 +138,7 @@ class Paths:
     def __init__(self, r: Record, blobs: Blobs, free: list[int]) -> None:
         self.r, self.later, self.free = r, r["later"], free
         self.steps = 1 + max((len(x) for s in r["shared"] for x in s["later"].values()), default=0)
-        require("shared.later", self.steps > 1, "none", "limits at later steps")
+        require_that("shared.later", self.steps > 1, "has no limits at later steps")
         shape, _, flat = read_blob(self.later["choices"]["$blob"], blobs)
         if len(shape) != 3 or shape[2] != len(free):
             raise Malformed(f"later.choices: {shape} do not fit {len(free)} series that take part")

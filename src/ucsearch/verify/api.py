@@ -33,7 +33,7 @@ from ucsearch.verify.read import Entry, LogSources, Malformed, canonical, digest
 from ucsearch.verify.schema import check_known
 from ucsearch.verify.segments import verify_row_override, verify_segment
 from ucsearch.verify.trust import NoTask, is_genuine, tasks
-from ucsearch.verify.verdict import Elsewhere, Invalid, Verdict, describe, expect, require
+from ucsearch.verify.verdict import Elsewhere, Invalid, Verdict, describe, expect, require_that
 
 __all__ = ["BUDGET", "LARGEST_BUDGET", "verify_file", "verify_files", "verify_log", "verify_record"]
 
@@ -347,7 +347,7 @@ def _segment(case: _EntryCase) -> str:
 def _allocation(case: _EntryCase) -> str:
     members = case.record["members"]
     once = len({m["decision"] for m in members}) == len(members)  # before any of them is looked for
-    require("members", once, "a decision twice", "every decision once")
+    require_that("members", once, "a decision is there twice")
     decisions = [
         case.found(f"members[{i}].decision", m["decision"], m["entry"], "decision") for i, m in enumerate(members)
     ]

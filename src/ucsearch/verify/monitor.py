@@ -13,7 +13,7 @@ from statistics import NormalDist
 from typing import Any
 
 from ucsearch.verify.read import Blobs, read_blob
-from ucsearch.verify.verdict import Invalid, Record, expect, num, require
+from ucsearch.verify.verdict import Invalid, Record, expect, num, require, require_that
 
 NORMAL = NormalDist()
 CLOSE = 1e-9
@@ -325,13 +325,13 @@ class Watch:
             restored.restore(r["state"])
             derived = None if plan is None else plan.content()
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise Invalid("monitor.state", "another form", "what a monitor carries over") from None
+            raise Invalid("monitor.state", words="is not of the form that a monitor carries over") from None
         if plan is None or derived is None:
             self.plans[r["plan"]] = restored
             self.doubt = "the monitor's state, which is of a file that was not given"
         else:
             require("monitor.settings", r["settings"] == plan.s, r["settings"], plan.s)
-            require("monitor.state", _alike(r["state"], derived), "another state", "what follows from the file before")
+            require_that("monitor.state", _alike(r["state"], derived), "is not what follows from the file before")
             require("monitor.state", not plan.told, plan.told[:1], "recorded before the file was closed")
         value, count, _ = restored.streams[""].figures()
         _figures(r, (value, count, {""}))

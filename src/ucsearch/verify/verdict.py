@@ -129,6 +129,12 @@ def require(where: str, holds: bool, claimed: Any, derived: Any) -> None:
         raise Invalid(where, claimed, shown(derived))
 
 
+def require_that(where: str, holds: bool, words: str) -> None:
+    """As `require`, where there are no two figures to show; the words say what is wrong."""
+    if not holds:
+        raise Invalid(where, words=words)
+
+
 def expect(where: str, claimed: Any, derived: Any) -> None:
     same = shown(claimed) if isinstance(claimed, tuple) else claimed
     require(where, same == shown(derived), claimed, derived)

@@ -20,7 +20,7 @@ from ucsearch.verify.decision.problem import (
 )
 from ucsearch.verify.identity import rules_digest
 from ucsearch.verify.read import Blobs, Malformed, read_blob
-from ucsearch.verify.verdict import Invalid, Record, action_of, expect, is_close, num, require
+from ucsearch.verify.verdict import Invalid, Record, action_of, expect, is_close, num, require, require_that
 
 LARGEST_COUNT = 2**31  # of a parameter that is a whole number
 POLICIES = {
@@ -124,15 +124,15 @@ def _trace(r: Record, blobs: Blobs, task: Any) -> tuple[Any, ...]:
     goes_on = s["mode"] == MEMBERS and bool(task.continuations)
     expect("settings.reach", s["reach"], horizon if goes_on else s["depth"])
     numbers = [*flat["members"], *flat["weights"], *flat["q"], *flat["u"], *(() if scores else flat["mean"])]
-    require("inputs.trace", all(map(math.isfinite, numbers)), "numbers", "some are not finite")
-    require("inputs.trace.u", all(x >= 0.0 for x in flat["u"]), "uncertainties", "one below 0")
+    require_that("inputs.trace", all(map(math.isfinite, numbers)), "holds numbers that are not finite")
+    require_that("inputs.trace.u", all(x >= 0.0 for x in flat["u"]), "holds an uncertainty below 0")
     weights, row = list(flat["weights"]), horizon * fields
     members = [flat["members"][j * row : (j + 1) * row] for j in range(size)]
     if not scores:
         fair = all(w > 0.0 for w in weights) and is_close(math.fsum(weights), 1.0)
         require("inputs.trace.weights", fair, weights, "positive shares of 1")
         keys = [(*y, weights[j]) for j, y in enumerate(members)]
-        require("inputs.trace.members", keys == sorted(keys), "members", "not in ascending order")
+        require_that("inputs.trace.members", keys == sorted(keys), "the members are not in ascending order")
         mean = [mean_and_spread([y[i] for y in members], weights, VARIANCE)[0] for i in range(row)]
         require("inputs.trace.mean", list(flat["mean"]) == mean, flat["mean"], mean)
 
@@ -171,5 +171,5 @@ def _settings(r: Record, p: RecordedProblem) -> None:
         expect(f"settings.{name}", s[name], 0)
     if needed := USED.get(s["algorithm"]):
         require(f"settings.{needed}", s[needed] >= 1, s[needed], "at least 1")
-    require("settings.extra_i", free or not (s["extra_i"] or s["extra_f"]), "extra settings", "none")
+    require_that("settings.extra_i", free or not (s["extra_i"] or s["extra_f"]), "this policy has no extra settings")
     require("settings.width", s["algorithm"] == "beam" or s["width"] == 1, s["width"], 1)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ucsearch.verify.decision.problem import Meter
 from ucsearch.verify.read import Blobs, Malformed, read_blob
-from ucsearch.verify.verdict import Record, expect, near, require
+from ucsearch.verify.verdict import Record, expect, near, require, require_that
 
 Point = tuple[tuple[float, ...], float, int]  # outcome, weight, class that follows
 Rows = list[list[tuple[float, ...]]]  # members by steps
@@ -114,12 +114,12 @@ def _tree(rows: Rows, weights: list[float], node: list[list[int]]) -> tuple[list
                 learns = min(learns, h)
             mass, points = _sum(weights[j] for j in group), []
             for child in children.values():
-                require("inputs.trace.node", len({rows[j][h] for j in child}) == 1, "a node", "several outcomes")
+                require_that("inputs.trace.node", len({rows[j][h] for j in child}) == 1, "a node has several outcomes")
                 points.append((rows[child[0]][h], _sum(weights[j] for j in child) / mass, base + len(following)))
                 following.append(child)
             classes.append(sorted(points))
         named = [node[group[0]][h] for group in following]
-        require("inputs.trace.node", len(set(named)) == len(named), "a node", "several pasts")
+        require_that("inputs.trace.node", len(set(named)) == len(named), "a node has several pasts")
         groups = following
     return classes, learns
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ucsearch.verify.decision.problem import VARIANCE, mean_and_spread
 from ucsearch.verify.read import Blobs, Malformed, read_blob
-from ucsearch.verify.verdict import Record, expect, is_close, num, require
+from ucsearch.verify.verdict import Record, expect, is_close, num, require, require_that
 
 NOTE = "recalibrated by phase"
 LEAST_PATHS = 8
@@ -36,7 +36,7 @@ def verify_recalibration(r: Record, blobs: Blobs) -> None:
     ):
         raise Malformed(f"recalibration.members: the shapes {raw_shape} and {weight_shape} are no window's")
     size, steps = raw_shape[1], raw_shape[2]
-    require(where + "members", size > 0 and all(map(math.isfinite, (*raw, *weights))), "numbers", "not finite")
+    require_that(where + "members", size > 0 and all(map(math.isfinite, (*raw, *weights))), "are not all finite")
     require(where + "weights", all(w > 0.0 for w in weights) and is_close(math.fsum(weights), 1.0), weights, "shares")
     rows = [raw[j * steps : (j + 1) * steps] for j in range(size)]
     mean = [mean_and_spread([row[h] for row in rows], weights, VARIANCE)[0] for h in range(steps)]
