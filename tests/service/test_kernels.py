@@ -36,7 +36,7 @@ class Making:
         work = rows_work(replace(settings, run=replace(settings.run, engine="python")), rows, None)
         with kernels._lock:
             for case in work.states.cases.values():
-                kernels._known[module._shape_of(case)] = (case.kind.task, "failed" if self.fails else "ready")
+                kernels._shapes[module._shape_of(case)] = (case.kind.task, "failed" if self.fails else "ready")
         return Warmed("compiled", "")
 
 

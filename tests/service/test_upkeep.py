@@ -171,7 +171,7 @@ def test_tokens_that_cannot_be_read_any_more_are_told_once(tmp_path: Path, caplo
     text = book.add("anna", "viewer")
     (tmp_path / "tokens.toml").unlink()
     for _ in range(3):
-        book._looked = -9.0
+        book._checked_at = -9.0
         assert book.find(text) is None
     assert [r.message.partition(":")[0] for r in caplog.records] == ["no token is accepted"]
 

@@ -244,9 +244,9 @@ def schema(plan: str) -> Exchange[Mapping[str, Any]]:
     return _get(f"/v1/plans/{_part(plan)}/schema", _object)
 
 
-def files_of(said: Mapping[str, Any]) -> dict[str, Any]:
+def files_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan's schema says of files, for `items_of`; a service of before says nothing of them."""
-    period, columns = said.get("period"), said.get("columns")
+    period, columns = schema.get("period"), schema.get("columns")
     if not isinstance(period, str | None) or not isinstance(columns, dict | None):
         raise ServiceUnreachable("an answer of another service (a schema without period and columns)")
     return {"period": period, "columns": columns}

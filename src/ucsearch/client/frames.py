@@ -60,14 +60,14 @@ def items_of(
             raise InputError("states", f"{name!r} twice", "one row per series")
     table = cast(Any, _Names(Path("forecasts"), tuple(rows[0])))
     names = usual_names(table, names_given)
-    asked = cast(Any, SimpleNamespace(period=period or "any", forecast=SimpleNamespace(model=model), columns=names))
-    layout, _ = forecast_layout(table, names, asked)
+    settings = cast(Any, SimpleNamespace(period=period or "any", forecast=SimpleNamespace(model=model), columns=names))
+    layout, _ = forecast_layout(table, names, settings)
     out, first = [], {}
-    for series, own in _by_series(rows, names.series):
+    for series, own_rows in _by_series(rows, names.series):
         if series not in states_by_series:
             raise InputError("states", f"no row of {series!r}", "one for every series of the forecasts")
-        said = {"cutoff": cutoff, "issued": issued, "model": model or None, **_said(own, layout, names)}
-        forecast, first[series] = _forecast(series, own, layout, names, period, said)
+        texts = {"cutoff": cutoff, "issued": issued, "model": model or None, **_said(own_rows, layout, names)}
+        forecast, first[series] = _forecast(series, own_rows, layout, names, period, texts)
         if not forecast.cutoff:
             forecast = replace(forecast, cutoff=_before(first[series], period))
         state = _state(states_by_series[series], series_names, names_given.date)
@@ -80,27 +80,27 @@ def items_of(
 
 def series_of(states: Any, columns: Mapping[str, Any] | None = None) -> list[str]:
     """Names of the series in a states frame; `columns` as for `items_of`."""
-    given = _columns(columns)
-    return [_name(row, "states", (given.series, *_SERIES)) for row in frame_rows(states, "states", given)]
+    names = _columns(columns)
+    return [_name(row, "states", (names.series, *_SERIES)) for row in frame_rows(states, "states", names)]
 
 
-def _columns(said: Mapping[str, Any] | None) -> Columns:
+def _columns(names: Mapping[str, Any] | None) -> Columns:
     from pydantic import ValidationError
 
     from ucsearch.planner.settings import Columns
 
     try:
-        known = {name: value for name, value in (said or {}).items() if name in Columns.model_fields}
-        return Columns.model_validate(known, strict=False)  # JSON has no tuples
+        known_names = {name: value for name, value in (names or {}).items() if name in Columns.model_fields}
+        return Columns.model_validate(known_names, strict=False)  # JSON has no tuples
     except ValidationError as error:
-        wrong = ", ".join(str(e["loc"][0]) for e in error.errors())
-        raise InputError("columns", wrong[:200], "names of columns, as in a settings file") from error
+        unknown = ", ".join(str(e["loc"][0]) for e in error.errors())
+        raise InputError("columns", unknown[:200], "names of columns, as in a settings file") from error
 
 
 def outcomes_of(answers: Sequence[Answer], frame: Any, *, observed_at: str | datetime, step: int = 1) -> list[Outcome]:
     """Outcomes of decisions that were answered: `frame` has one row per series (`series, value` or `unique_id, y`),
     the value of the period `step` after the forecasts' cutoff. Decisions whose series is not there are left out."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for row in frame_rows(frame, "outcomes"):
         column = next((name for name in _VALUES if name in row), None)
         if column is None:
@@ -112,10 +112,10 @@ def outcomes_of(answers: Sequence[Answer], frame: Any, *, observed_at: str | dat
             value = float(value)
         except (TypeError, ValueError):
             raise InputError(f"outcomes.{column}", repr(value)[:80], "a number", hint=f"Series {series!r}.") from None
-        if series in found:
+        if series in values:
             raise InputError("outcomes", f"{series!r} twice", "one row per series; filter by date first")
-        found[series] = value
-    return [Outcome(a.id, found[a.series], observed_at, step) for a in answers if a.series in found]
+        values[series] = value
+    return [Outcome(a.id, values[a.series], observed_at, step) for a in answers if a.series in values]
 
 
 def frame_rows(frame: Any, what: str, names: Columns | None = None) -> list[dict[str, Any]]:
@@ -213,28 +213,29 @@ def _text(value: Any) -> str:
 
 
 def _forecast(
-    series: str, rows: list[dict[str, Any]], layout: Layout, names: Columns, period: str | None, said: dict[str, Any]
+    series: str, rows: list[dict[str, Any]], layout: Layout, names: Columns, period: str | None, texts: dict[str, Any]
 ) -> tuple[Forecast, Any]:
     """The forecast of a series, and its first step or date."""
     if layout.kind == "sample":
         paths: dict[Any, list[dict[str, Any]]] = {}
         for row in rows:
             paths.setdefault(row[names.sample], []).append(row)
-        found = [in_order(series, path, layout, period) for path in paths.values()]
-        times = found[0][1].tolist()
-        if None in paths or any(own.tolist() != times for _, own in found):
+        paths_in_order = [in_order(series, path, layout, period) for path in paths.values()]
+        times = paths_in_order[0][1].tolist()
+        if None in paths or any(own_times.tolist() != times for _, own_times in paths_in_order):
             where = f"forecasts.{names.sample}"
             raise InputError(where, "samples of different steps", "every step of each", hint=f"Series {series!r}.")
-        return Forecast(members=[[r[layout.values[0]] for r in path] for path, _ in found], **said), found[0][1][0]
+        members = [[row[layout.values[0]] for row in path] for path, _ in paths_in_order]
+        return Forecast(members=members, **texts), paths_in_order[0][1][0]
     ordered, times = in_order(series, rows, layout, period)
     begin = times[0]
     columns = {name: [row[name] for row in ordered] for name in layout.values}
     if layout.kind == "members":
-        return Forecast(members=list(columns.values()), **said), begin
+        return Forecast(members=list(columns.values()), **texts), begin
     if layout.kind == "mean":
-        return Forecast(mean=columns[layout.values[0]], std=columns[layout.values[1]], **said), begin
+        return Forecast(mean=columns[layout.values[0]], std=columns[layout.values[1]], **texts), begin
     levels = zip(layout.levels, columns.values(), strict=True)
-    return Forecast(quantiles={f"{level:g}": values for level, values in levels}, **said), begin
+    return Forecast(quantiles={f"{level:g}": values for level, values in levels}, **texts), begin
 
 
 def _before(begin: Any, period: str | None) -> str | None:
@@ -280,11 +281,11 @@ def in_order(series: str, rows: Sequence[Row], layout: Layout, period: str | Non
     import numpy as np
 
     where, hint = f"forecasts.{layout.time}", f"Series {series!r}."
-    given = [row[layout.time] for row in rows]
-    if any(missing(x) for x in given):
+    raw_times = [row[layout.time] for row in rows]
+    if any(missing(x) for x in raw_times):
         raise InputError(where, "nothing", "every step of a series once", hint=hint)
-    dates = layout.dated and not all(isinstance(x, Real) for x in given)
-    times = _dates(given, layout, where, hint) if dates else _numbers(given, where, hint)
+    dates = layout.dated and not all(isinstance(x, Real) for x in raw_times)
+    times = _dates(raw_times, layout, where, hint) if dates else _numbers(raw_times, where, hint)
     order = np.argsort(times, kind="stable")
     times = times[order]
     if (twice := np.flatnonzero(times[1:] == times[:-1])).size:
@@ -305,9 +306,9 @@ def check_first(first: Mapping[str, Any], layout: Layout) -> None:
     if not layout.dated or len(set(first.values())) < 2:
         return
     usual = max(Counter(first.values()).items(), key=lambda item: (item[1], item[0]))[0]
-    series, seen = next((s, t) for s, t in first.items() if t != usual)
+    series, first_time = next((s, t) for s, t in first.items() if t != usual)
     raise InputError(
-        f"forecasts.{layout.time}", f"{_word(seen)} as its first", f"{_word(usual)} as in most series",
+        f"forecasts.{layout.time}", f"{_word(first_time)} as its first", f"{_word(usual)} as in most series",
         hint=f"Series {series!r}; forecasts of another day go into a request of their own.",
     )  # fmt: skip
 
@@ -321,24 +322,24 @@ def check_dates(series: str, stock: Any, begin: Any, layout: Layout, period: str
     if not layout.dated or not isinstance(begin, np.datetime64):
         return
     where, hint = "states.date", f"Series {series!r}."
-    found = _dates([stock], layout, where, hint)[0]
-    if found == begin or (period not in (None, "any") and later(found, 1, str(period)) == begin):
+    date = _dates([stock], layout, where, hint)[0]
+    if date == begin or (period not in (None, "any") and later(date, 1, str(period)) == begin):
         return
     before = "" if period in (None, "any") else f", or one {period} before"
-    raise InputError(where, _word(found), f"{_word(begin)}, where its forecast begins{before}", hint=hint)
+    raise InputError(where, _word(date), f"{_word(begin)}, where its forecast begins{before}", hint=hint)
 
 
-def _dates(given: Sequence[Any], layout: Layout, where: str, hint: str) -> Any:
+def _dates(raw: Sequence[Any], layout: Layout, where: str, hint: str) -> Any:
     import numpy as np
 
     from ucsearch.planner.files.numbers import date_words, parse_dates
 
-    texts = [_date_text(x) for x in given]
-    found = parse_dates(texts, layout.order, wall_clock=layout.wall_clock)
-    if (odd := np.flatnonzero(np.isnat(found))).size:
-        text = texts[odd[0]]
+    texts = [_date_text(x) for x in raw]
+    dates = parse_dates(texts, layout.order, wall_clock=layout.wall_clock)
+    if (no_dates := np.flatnonzero(np.isnat(dates))).size:
+        text = texts[no_dates[0]]
         raise InputError(where, repr(text)[:80], date_words(text, layout.order), hint=hint)
-    return found
+    return dates
 
 
 def _date_text(value: Any) -> str:
@@ -347,13 +348,13 @@ def _date_text(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _numbers(given: Sequence[Any], where: str, hint: str) -> Any:
+def _numbers(raw: Sequence[Any], where: str, hint: str) -> Any:
     import numpy as np
 
     try:
-        return np.array([float(x) for x in given])
+        return np.array([float(x) for x in raw])
     except (TypeError, ValueError):
-        no_number = next(x for x in given if not isinstance(x, Real))
+        no_number = next(x for x in raw if not isinstance(x, Real))
         raise InputError(where, repr(no_number)[:80], "a whole number", hint=hint) from None
 
 
@@ -363,15 +364,15 @@ def _follow(times: Any, period: str | None, where: str, hint: str) -> None:
     from ucsearch.planner.files.calendar import infer_period, is_regular
 
     if period is not None:
-        wrong, wanted = np.flatnonzero(~is_regular(times, period)), f"one {period} between them"
+        gaps_wrong, expected = np.flatnonzero(~is_regular(times, period)), f"one {period} between them"
     else:
         gaps = np.diff(times)
         even = infer_period(times) != "any" or len(set(gaps.tolist())) < 2
-        wrong = np.flatnonzero(gaps != gaps.min()) if not even else np.empty(0, dtype=np.int64)
-        wanted = "evenly spaced dates"
-    if wrong.size:
-        at = int(wrong[0]) + 1
-        raise InputError(where, f"{_word(times[at])} after {_word(times[at - 1])}", wanted, hint=hint)
+        gaps_wrong = np.flatnonzero(gaps != gaps.min()) if not even else np.empty(0, dtype=np.int64)
+        expected = "evenly spaced dates"
+    if gaps_wrong.size:
+        at = int(gaps_wrong[0]) + 1
+        raise InputError(where, f"{_word(times[at])} after {_word(times[at - 1])}", expected, hint=hint)
 
 
 def _word(time: Any) -> str:

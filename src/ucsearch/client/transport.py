@@ -188,10 +188,10 @@ def _elsewhere(status: int) -> str:
     return "not the service's own answer: something between, or another program at this address"
 
 
-def _named(found: re.Match[str], about: Sequence[str]) -> str:
+def _named(match: re.Match[str], about: Sequence[str]) -> str:
     """An item by its series too: in a file of thousands nobody counts."""
-    at = int(found[1])
-    return f"{found[0]} {about[at]!r}" if at < len(about) else found[0]
+    at = int(match[1])
+    return f"{match[0]} {about[at]!r}" if at < len(about) else match[0]
 
 
 class ServiceUnreachable(UCSearchError):

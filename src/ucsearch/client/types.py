@@ -87,8 +87,8 @@ class Forecast:
             out["mean"], out["std"] = _values(self.mean, where), _values(self.std, where)
         if self.quantiles is not None:
             out["quantiles"] = {str(q): _values(v, where) for q, v in self.quantiles.items()}
-        said = {"issued": _time(self.issued), "cutoff": _time(self.cutoff), "model": self.model}
-        return {**out, **{k: v for k, v in said.items() if v is not None}}
+        texts = {"issued": _time(self.issued), "cutoff": _time(self.cutoff), "model": self.model}
+        return {**out, **{k: v for k, v in texts.items() if v is not None}}
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ class Outcome:
         said = [sent(x, "value") for x in value] if isinstance(value, Sequence) else sent(value, "value")
         if said is None or (isinstance(said, list) and None in said):
             raise InputError("value", "nothing (NaN)", "a finite number; an outcome that is not known yet is left out")
-        done = None if self.taken is None else sent_action(self.taken, "taken")
-        taken = {} if done is None else {"taken": done}
+        action = None if self.taken is None else sent_action(self.taken, "taken")
+        more = {} if action is None else {"taken": action}
         observed = _time(self.observed_at)
-        return {"decision": self.decision, "step": self.step, "value": said, "observed_at": observed, **taken}
+        return {"decision": self.decision, "step": self.step, "value": said, "observed_at": observed, **more}
 
 
 @dataclass(frozen=True)

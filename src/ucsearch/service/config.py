@@ -300,8 +300,8 @@ def load_config(
 ) -> tuple[Config, Path]:
     """The configuration in a folder (or its file), and the folder that its paths are relative to. `store` replaces
     where the log is, `bind` and `admin_bind` the addresses."""
-    given = Path(folder)
-    path = given / FILE if given.is_dir() else given
+    place = Path(folder)
+    path = place / FILE if place.is_dir() else place
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -327,5 +327,5 @@ def _line(error: Any) -> str:
     place = ".".join(str(x) for x in error["loc"])
     # An address may hold a password.
     hidden = isinstance(error["input"], dict | list) or _SCHEME.match(str(error["input"])) is not None
-    seen = "" if hidden else f" (saw {error['input']!r})"
-    return f"{place}: {error['msg']}{seen}" if place else f"{error['msg']}"
+    shown = "" if hidden else f" (saw {error['input']!r})"
+    return f"{place}: {error['msg']}{shown}" if place else f"{error['msg']}"

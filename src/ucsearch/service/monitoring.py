@@ -99,19 +99,19 @@ class Realised:
 
     def __init__(self, task_of: TaskOf) -> None:
         self._task_of, self._lock = task_of, threading.Lock()
-        self._seen: dict[str, int] = {}  # newest outcome that was looked at, by plan
-        self._known: dict[str, deque[DecisionWorth]] = {}
+        self._looked_to: dict[str, int] = {}  # newest outcome that was looked at, by plan
+        self._worths: dict[str, deque[DecisionWorth]] = {}
 
     def look(self, reader: AuditReader, plan: str) -> RealisedView:
         with self._lock:
-            last_seen = self._seen.get(plan, 0)
+            last_seen = self._looked_to.get(plan, 0)
             rows = reader.list(plan=plan, kind="outcome", newest_first=True, limit=RECENT)
-            worths = self._known.setdefault(plan, deque(maxlen=RECENT))
+            worths = self._worths.setdefault(plan, deque(maxlen=RECENT))
             for row in reversed([row for row in rows if row.seq > last_seen]):
                 if (worth := self._worth(reader, row.record)) is not None:
                     worths.append(worth)
             if rows:
-                self._seen[plan] = rows[0].seq
+                self._looked_to[plan] = rows[0].seq
             return _view(worths)
 
     def _worth(self, reader: AuditReader, outcome: Mapping[str, Any]) -> DecisionWorth | None:

@@ -90,10 +90,10 @@ class Tally:
     def __init__(self, most: int = 2_000) -> None:
         self._most, self._lock = most, threading.Lock()
         self._day = ""
-        self._seen: dict[str, int] = {}  # newest entry that was counted, by plan
+        self._counted_to: dict[str, int] = {}  # newest entry that was counted, by plan
         self._counts: dict[str, Counter[tuple[str, str]]] = {}
         self._whole: dict[str, bool] = {}  # nothing of the day was left out
-        self._known: dict[str, int] = {}  # newest entry that `newest` has taken in, by plan
+        self._newest_to: dict[str, int] = {}  # newest entry that `newest` has taken in, by plan
         self._newest: dict[str, dict[str, Newest]] = {}
 
     def look(self, reader: AuditReader, plan: str, now: datetime) -> tuple[dict[tuple[str, str], int], bool]:
@@ -101,7 +101,7 @@ class Tally:
         with self._lock:
             day = now.date().isoformat()
             if day != self._day:
-                self._day, self._seen, self._counts, self._whole = day, {}, {}, {}
+                self._day, self._counted_to, self._counts, self._whole = day, {}, {}, {}
             self._take_in(reader, plan, day)
             return dict(sorted(self._counts[plan].items())), self._whole[plan]
 
@@ -139,7 +139,7 @@ class Tally:
         self._whole.setdefault(plan, True)
         counts, newest_by_series = self._counts.setdefault(plan, Counter()), self._newest.setdefault(plan, {})
         names: set[str] = set()
-        last, newest_known = self._seen.get(plan, 0), self._known.get(plan, 0)
+        last, newest_known = self._counted_to.get(plan, 0), self._newest_to.get(plan, 0)
         newest, fresh, before, at_end, is_whole = max(last, newest_known), 0, None, False, False
         while not at_end and fresh < self._most:
             rows = reader.list(
@@ -161,7 +161,7 @@ class Tally:
                     counts[record["outcome"]["outcome"], record["outcome"]["reason"]] += 1
                 fresh, newest = fresh + 1, max(newest, row.seq)
             before = rows[-1].seq if rows else None
-        self._seen[plan] = self._known[plan] = newest
+        self._counted_to[plan] = self._newest_to[plan] = newest
         self._whole[plan] = self._whole[plan] and (at_end or is_whole)
 
 
@@ -342,9 +342,11 @@ def series(
     )  # fmt: skip
 
 
-def plans(reader: AuditReader, known: Mapping[str, ServicePlan], now: datetime, tally: Tally) -> tuple[PlanView, ...]:
+def plans(
+    reader: AuditReader, named_plans: Mapping[str, ServicePlan], now: datetime, tally: Tally
+) -> tuple[PlanView, ...]:
     out = []
-    for plan in known.values():
+    for plan in named_plans.values():
         pause = pause_of(reader, plan.name)
         is_paused = pause is not None and pause.holds(now)
         counts, is_whole = tally.look(reader, plan.name, now)
@@ -409,9 +411,9 @@ def _begins(path: Path) -> int:
         return file.first()
 
 
-def explain(reader: AuditReader, id: str, scope: Scope, known: Mapping[str, ServicePlan]) -> Explained:
+def explain(reader: AuditReader, id: str, scope: Scope, named_plans: Mapping[str, ServicePlan]) -> Explained:
     row = find_row(reader, id, scope)
-    plan = known.get(str(row.record.get("plan", "")))
+    plan = named_plans.get(str(row.record.get("plan", "")))
     explained = explain_row(reader, row, None if plan is None else plan.settings)
     svg = ""
     if explained.members.size:

@@ -146,8 +146,8 @@ class Service:
         self._generation += 1  # readers of the file before are opened anew
         return open_log(self.config.store, self.folder, self.clock)
 
-    def _confirm_seen(self, seen: Checkpoint) -> None:
-        confirm_seen(self.config.store, self.folder, seen, "what this service recorded, the last of it")
+    def _confirm_seen(self, checkpoint: Checkpoint) -> None:
+        confirm_seen(self.config.store, self.folder, checkpoint, "what this service recorded, the last of it")
 
     def _open_reader(self) -> AuditReader:
         return open_reader(self.config.store, self.folder)

@@ -130,23 +130,23 @@ def confirm(store: Store, folder: Path) -> None:
         confirm_seen(store, folder, Checkpoint.read(checkpoint_file), f"the checkpoint {checkpoint_file}, taken")
 
 
-def confirm_seen(store: Store, folder: Path, seen: Checkpoint, what: str) -> None:
+def confirm_seen(store: Store, folder: Path, checkpoint: Checkpoint, what: str) -> None:
     """The log must hold what was `seen` of it before, however it came back."""
-    if seen.count == 0:
+    if checkpoint.count == 0:
         return
     try:
         if not is_there(store, folder):
             raise _Unconfirmed("there is none")
         with open_reader(store, folder) as reader:
-            count, head = reader.count(), reader.head_after(seen.count)
+            count, head = reader.count(), reader.head_after(checkpoint.count)
     except _Unconfirmed as error:
-        raise RecordError(f"the log does not confirm {what} at entry {seen.count}: {error}") from error
+        raise RecordError(f"the log does not confirm {what} at entry {checkpoint.count}: {error}") from error
     except RecordError as error:  # which says nothing about what it holds: a server may be down
-        raise RecordError(f"the log cannot be compared with {what} at entry {seen.count}: {error}") from error
-    if head != seen.head:
-        end = f"ends at {count}" if count < seen.count else "is another one"
+        raise RecordError(f"the log cannot be compared with {what} at entry {checkpoint.count}: {error}") from error
+    if head != checkpoint.head:
+        end = f"ends at {count}" if count < checkpoint.count else "is another one"
         raise RecordError(
-            f"the log does not confirm {what} at entry {seen.count}: it {end}; "
+            f"the log does not confirm {what} at entry {checkpoint.count}: it {end}; "
             "restore the newest copy, and look for what was released since"
         )
 

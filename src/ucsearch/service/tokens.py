@@ -101,9 +101,9 @@ class TokenBook:
         self.path = Path(path)
         self._clock = clock or (lambda: datetime.now(UTC))
         self._tokens: tuple[TokenInfo, ...] = ()
-        self._seen: tuple[int, ...] = ()
-        self._looked = 0.0
-        self._wrong = ""  # what was said last about a file that cannot be used
+        self._mark: tuple[int, ...] = ()
+        self._checked_at = 0.0
+        self._problem = ""  # what was said last about a file that cannot be used
         self.reload()
 
     def reload(self) -> None:
@@ -117,20 +117,20 @@ class TokenBook:
                 content = tomllib.loads(file.read(_MOST_BYTES).decode("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise RecordError(f"{self.path}: cannot be read ({error})") from error
-        self._tokens, self._seen = _tokens_of(content, self.path), _file_mark(status)
-        self._looked, self._wrong = time.monotonic(), ""
+        self._tokens, self._mark = _tokens_of(content, self.path), _file_mark(status)
+        self._checked_at, self._problem = time.monotonic(), ""
 
     def find(self, text: str) -> Principal | None:
         """Whose token it is; None when it is nobody's, or has expired."""
         self._refresh()
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-        found: TokenInfo | None = None
+        match: TokenInfo | None = None
         for token in self._tokens:  # all of them, so that the time taken says nothing
             if hmac.compare_digest(token.sha256, digest):
-                found = token
-        if found is None or (found.expires and not self._clock() < datetime.fromisoformat(found.expires)):
+                match = token
+        if match is None or (match.expires and not self._clock() < datetime.fromisoformat(match.expires)):
             return None
-        return Principal(found.name, found.role, digest[:12], found.scope)
+        return Principal(match.name, match.role, digest[:12], match.scope)
 
     def is_valid(self, principal: Principal) -> bool:
         """Whether a token that was recognised earlier still is: for sessions that outlive a request."""
@@ -141,24 +141,24 @@ class TokenBook:
         return False
 
     def _refresh(self) -> None:
-        if time.monotonic() - self._looked < _AGAIN_S:
+        if time.monotonic() - self._checked_at < _AGAIN_S:
             return
         try:
-            if _file_mark(self.path.stat()) != self._seen:
+            if _file_mark(self.path.stat()) != self._mark:
                 self.reload()
-            self._looked = time.monotonic()
+            self._checked_at = time.monotonic()
         except (OSError, RecordError) as error:
             # A file that is gone, half written or open to others: nobody is recognised until it is right again.
-            self._tokens, self._seen = (), ()
-            if str(error) != self._wrong:  # once: everybody who asks is refused for it
-                self._wrong = str(error)
+            self._tokens, self._mark = (), ()
+            if str(error) != self._problem:  # once: everybody who asks is refused for it
+                self._problem = str(error)
                 _log.error("no token is accepted: %s", error)
 
     @property
     def problem(self) -> str:
         """Why nobody is recognised now; "" where the file can be used."""
         self._refresh()
-        return self._wrong
+        return self._problem
 
     def list(self) -> tuple[TokenInfo, ...]:
         self._refresh()

@@ -102,7 +102,7 @@ def choice_of(action: Any) -> str:
     return "+".join(map(str, action)) if isinstance(action, list) else str(action)
 
 
-def tell(reader: AuditReader, id: str, plan: ServicePlan | None, came: Mapping[int, float]) -> ToldDecision:
+def tell(reader: AuditReader, id: str, plan: ServicePlan | None, outcomes: Mapping[int, float]) -> ToldDecision:
     """Words from the record alone, and pictures of its forecast and plan."""
     row = queries.find_row(reader, id)
     record = row.record
@@ -118,11 +118,11 @@ def tell(reader: AuditReader, id: str, plan: ServicePlan | None, came: Mapping[i
     rows: tuple[tuple[float, ...], ...] = ()
     if members.shape[0] and members.shape[1]:
         rows = tuple(quantiles(members[:, h, 0].tolist(), weights.tolist()) for h in range(members.shape[1]))
-    table = tuple((h + 1, row_, came.get(h + 1)) for h, row_ in enumerate(rows[:_TOLD_STEPS]))
+    table = tuple((h + 1, row_, outcomes.get(h + 1)) for h, row_ in enumerate(rows[:_TOLD_STEPS]))
     claim = record.get("claim", {})
     return ToldDecision(
         text, _conditions(record), _rivals(record), claim.get("action_index"),
-        fan("fan", "Forecast", rows, came, unit) if rows else "", table,
+        fan("fan", "Forecast", rows, outcomes, unit) if rows else "", table,
         bars("plan", title, [sum(x) if isinstance(x, tuple) else float(x) for x in orders], explained.action_unit)
         if orders else "", orders, action_unit(record, plan),
     )  # fmt: skip

@@ -56,27 +56,27 @@ class Sessions:
     def __init__(self, book: TokenBook, clock: Callable[[], float] = time.monotonic) -> None:
         self._book, self._clock = book, clock
         self._lock = threading.Lock()
-        self._known: dict[str, Session] = {}
+        self._sessions: dict[str, Session] = {}
 
     def begin(self, principal: Principal, *, proxied: bool = False) -> Session:
         session = Session(
             secrets.token_urlsafe(32), principal, secrets.token_urlsafe(32), self._clock() + LIFE_S, proxied
         )
         with self._lock:
-            if len(self._known) >= MOST_SESSIONS:
+            if len(self._sessions) >= MOST_SESSIONS:
                 self._end_one()
-            self._known[session.id] = session
+            self._sessions[session.id] = session
         return session
 
     def _end_one(self) -> None:
         """One person who logs in again and again must not log others out."""
-        counts = Counter(session.principal.token for session in self._known.values())
+        counts = Counter(session.principal.token for session in self._sessions.values())
         busiest, _ = counts.most_common(1)[0]
-        del self._known[next(id for id, session in self._known.items() if session.principal.token == busiest)]
+        del self._sessions[next(id for id, session in self._sessions.items() if session.principal.token == busiest)]
 
     def find(self, id: str) -> Session | None:
         """The session, while it lasts and its token stands."""
-        session = self._known.get(id)
+        session = self._sessions.get(id)
         if session is None:
             return None
         if not self._clock() < session.until or not (session.proxied or self._book.is_valid(session.principal)):
@@ -86,7 +86,7 @@ class Sessions:
 
     def end(self, id: str) -> None:
         with self._lock:
-            self._known.pop(id, None)
+            self._sessions.pop(id, None)
 
 
 def address_of(request: Request) -> str:

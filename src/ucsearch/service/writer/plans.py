@@ -65,7 +65,7 @@ class Kernels:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[_Shape, tuple[Task, str]] = {}  # kept alive with its state: ready, making or failed
+        self._shapes: dict[_Shape, tuple[Task, str]] = {}  # kept alive with its state: ready, making or failed
 
     def choose(self, work: Work, settings: Settings, rows: Sequence[Mapping[str, Any]], allow_plain: bool) -> None:
         """Set the engine of every kind of state in `work`: the compiled one only where nothing has to be compiled."""
@@ -91,17 +91,17 @@ class Kernels:
     def states(self) -> dict[str, int]:
         """How many kernels are ready, being made, or could not be made."""
         with self._lock:
-            return dict(Counter(state for _, state in self._known.values()))
+            return dict(Counter(state for _, state in self._shapes.values()))
 
     def _state(self, case: Case) -> str:
         with self._lock:
-            return self._known.get(_shape_of(case), (case.kind.task, "new"))[1]
+            return self._shapes.get(_shape_of(case), (case.kind.task, "new"))[1]
 
     def _make(self, case: Case, settings: Settings, row: Mapping[str, Any]) -> str:
         with self._lock:
-            if len(self._known) > _SHAPES:
+            if len(self._shapes) > _SHAPES:
                 return "failed"
-            self._known[_shape_of(case)] = (case.kind.task, "making")
+            self._shapes[_shape_of(case)] = (case.kind.task, "making")
         # A daemon: a service that is told to stop does not wait for a kernel.
         threading.Thread(target=self._make_in_background, args=(settings, row), name=_THREAD, daemon=True).start()
         return "making"
@@ -134,7 +134,7 @@ class Kernels:
             prepare(case.kind.task, case.kind.task.layout(case.state))
         with self._lock:
             for case in cases:
-                self._known[_shape_of(case)] = (case.kind.task, "failed" if failed else "ready")
+                self._shapes[_shape_of(case)] = (case.kind.task, "failed" if failed else "ready")
         if failed:
             return Warmed("python", note)
         return Warmed("compiled", f"kernel ready after {time.perf_counter() - started:.1f} s", tuple(states))

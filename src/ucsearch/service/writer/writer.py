@@ -172,7 +172,7 @@ _log = logging.getLogger("ucsearch.service")
 _AGAIN_S = 1.0  # between tries to open a log that failed
 
 
-Made = list[tuple[DecideJob, list[Sealed]]]  # requests with their records
+DecidedJobs = list[tuple[DecideJob, list[Sealed]]]  # requests with their records
 
 
 class Writer:
@@ -190,7 +190,7 @@ class Writer:
         self.queue = Queue(limits.queue_items, limits.queue_s, limits.batch_items)
         self._log: AuditLog | None = None
         self._reader: AuditReader | None = None  # deciding must not wait for the commit's connection
-        self._seen = Checkpoint(0, GENESIS)
+        self._last_seen = Checkpoint(0, GENESIS)
         self._stale = False  # the log was reopened, or a call failed half-way: what is known comes from the log again
         self._thread = threading.Thread(target=self._work, name="ucsearch-decide", daemon=True)
 
@@ -270,9 +270,9 @@ class Writer:
                 self._give_up()
         if self._log is None:
             # However it came back (a folder put in its place, a server that took over): what was answered is in it.
-            self._confirm(self._seen)
+            self._confirm(self._last_seen)
             self._log = self._open_log()
-            self._seen = self._log.checkpoint(max_marks=0)
+            self._last_seen = self._log.checkpoint(max_marks=0)
             self._stale = True
         if self._stale:
             self._forget_reader()
@@ -291,7 +291,7 @@ class Writer:
         log, self._log = self._log, None
         if log is not None:
             if log.last is not None:
-                self._seen = Checkpoint(log.last.seq, log.last.head)
+                self._last_seen = Checkpoint(log.last.seq, log.last.head)
             try:
                 log.close()
             except Exception:  # it is given up in any case
@@ -367,7 +367,7 @@ class Writer:
                 job.future.set_result(answers(rows))
         return fresh
 
-    def _decide(self, jobs: Sequence[DecideJob]) -> Made:
+    def _decide(self, jobs: Sequence[DecideJob]) -> DecidedJobs:
         """Jobs of one plan and one shape together, as long as no series comes twice."""
         now = self._clock()
         rounds: dict[tuple[Any, ...], list[tuple[list[DecideJob], set[str]]]] = {}
@@ -410,7 +410,7 @@ class Writer:
             at += job.items
         return out
 
-    def _commit(self, decided: Made) -> None:
+    def _commit(self, decided: DecidedJobs) -> None:
         started = time.monotonic()
         bodies = [body for _, own_bodies in decided for body in own_bodies]
         try:
