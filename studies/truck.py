@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.truck import UC, Shop, Store, TruckSettings
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.truck import UC, Shop, TruckSettings, TruckStore
 from ucsearch.lab.suites.suite import load_suite
 from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.truck import TruckValues, truck_rules
@@ -54,7 +54,7 @@ def settings_of(changes: dict[str, Any]) -> TruckSettings:
     return TruckSettings.model_validate(made)
 
 
-def stores_of(shop: Shop) -> list[Store]:
+def stores_of(shop: Shop) -> list[TruckStore]:
     """Two trucks of design items, each a store of its own, over the days before the suite's test."""
     items = shop.design("m5-CA_1", 2 * shop.s.per_truck)
     return [shop.store("m5-CA_1", f"design {k}", items[k::2], "validation") for k in (0, 1)]
@@ -66,7 +66,7 @@ def costs_of(changes: dict[str, Any], data: Path) -> Iterator[tuple[str, float, 
     suite = load_suite("truck200")
     object.__setattr__(suite, "settings", settings)
     with tempfile.TemporaryDirectory() as folder:
-        shop = Shop(suite, Job(Path(folder), {"study": "truck"}, data_dir=data, threads=1))
+        shop = Shop(suite, SuiteJob(Path(folder), {"study": "truck"}, data_dir=data, threads=1))
         stores = stores_of(shop)
         law = shop.world.law({"mode": "closed"})
         policy, proof = (

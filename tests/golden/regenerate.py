@@ -23,7 +23,7 @@ import numpy as np
 
 import ucsearch as uc
 from ucsearch.lab.data.embedded import sample_demand
-from ucsearch.lab.suites.run import Run, evaluate
+from ucsearch.lab.suites.run import SuiteRun, evaluate
 from ucsearch.planner.backtest.job import run_backtest
 from ucsearch.planner.decide.job import run_decide
 from ucsearch.planner.settings import parse_settings
@@ -69,7 +69,7 @@ def suite_run(name: str, folder: Path) -> dict[str, Any]:
     return summary(evaluate(name, folder, threads=1, underpowered=True))
 
 
-def summary(found: Run) -> dict[str, Any]:
+def summary(found: SuiteRun) -> dict[str, Any]:
     """Verdict, selection and a hash for each policy of a suite."""
     predicate = found.statement["predicate"]
     rows = [json.loads(line) for line in (found.folder / "rows.jsonl").read_bytes().splitlines()]

@@ -14,8 +14,8 @@ import pytest
 
 from ucsearch.certificate.members import bound
 from ucsearch.engine import api
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.run import Run, evaluate
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.run import SuiteRun, evaluate
 from ucsearch.lab.suites.suite import Suite, load_suite, parse_suite
 from ucsearch.records.canonical import loads
 
@@ -31,7 +31,7 @@ def plain_engine() -> Iterator[None]:
         yield
 
 
-def shared_run(suite: Suite | str, factory: pytest.TempPathFactory) -> Run:
+def shared_run(suite: Suite | str, factory: pytest.TempPathFactory) -> SuiteRun:
     """The finished run of a suite, made by the first who asks in this test run. Copy its folder before changing it."""
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
     place = _place(suite, factory)
@@ -39,13 +39,13 @@ def shared_run(suite: Suite | str, factory: pytest.TempPathFactory) -> Run:
     with (place / "lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "out" / suite.name / "manifest.json").exists():
-            finish = Job.finish
+            finish = SuiteJob.finish
 
-            def kept(job: Job) -> None:
+            def kept(job: SuiteJob) -> None:
                 shutil.copytree(job.work, place / "parts")
                 finish(job)
 
-            patch.setattr(Job, "finish", kept)
+            patch.setattr(SuiteJob, "finish", kept)
             with plain_engine():
                 return evaluate(suite, place / "out", threads=1, underpowered=True)
     return run_of(place / "out" / suite.name)
@@ -61,7 +61,7 @@ def changed(name: str, *changes: tuple[str, str]) -> Suite:
     return parse_suite(text)
 
 
-def begun(job: Job, suite: Suite | str, factory: pytest.TempPathFactory) -> Job:
+def begun(job: SuiteJob, suite: Suite | str, factory: pytest.TempPathFactory) -> SuiteJob:
     """A job that goes on with all parts of the shared run, as if killed when only its findings had to be put together.
 
     What the parts hold is computed once, and checked against another run of the suite where that is the point."""
@@ -80,6 +80,6 @@ def _place(suite: Suite, factory: pytest.TempPathFactory) -> Path:
     return base / "suites" / hashlib.sha256(suite.text.encode()).hexdigest()[:12]
 
 
-def run_of(folder: Path) -> Run:
+def run_of(folder: Path) -> SuiteRun:
     """A run as its folder has it."""
-    return Run(folder, loads((folder / "manifest.json").read_bytes()))
+    return SuiteRun(folder, loads((folder / "manifest.json").read_bytes()))

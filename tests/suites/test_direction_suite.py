@@ -17,12 +17,20 @@ from ucsearch.lab.suites.evidence.manifest import json_lines
 from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
 from ucsearch.lab.suites.evidence.sample import chained, draw
 from ucsearch.lab.suites.evidence.tables import check_row, fill
-from ucsearch.lab.suites.job import Job, TestSplitClosed
+from ucsearch.lab.suites.job import SuiteJob, TestSplitClosed
 from ucsearch.lab.suites.kinds.direction import ett as direction
 from ucsearch.lab.suites.kinds.direction.actions import answers, walk
 from ucsearch.lab.suites.kinds.direction.certificates import certificate, certified_walk
 from ucsearch.lab.suites.kinds.direction.ett import DirectionSettings
-from ucsearch.lab.suites.kinds.direction.sources import Model, Part, Source, Split, calibration, forecaster, returns_of
+from ucsearch.lab.suites.kinds.direction.sources import (
+    DirectionSource,
+    Model,
+    SeriesPart,
+    SeriesSplit,
+    calibration,
+    forecaster,
+    returns_of,
+)
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import Findings, follow_protocol
 from ucsearch.lab.suites.suite import load_suite, parse_suite
@@ -34,12 +42,12 @@ from ucsearch.verify import verify_file
 MINI = "ett-direction-mini"
 SMALL = load_suite(MINI)
 IDENTITY = {"settings": {"name": MINI}, "suite_sha256": "0" * 64, "card_sha256": "0" * 64}
-SPLIT = Split(validation=20, test=10, ahead=3)
+SPLIT = SeriesSplit(validation=20, test=10, ahead=3)
 MODEL = Model(10.0, 5.0, 0.998, True)
 
 
-def job_in(folder: Path, is_open: bool = False) -> Job:
-    job = Job(folder, IDENTITY, threads=1, ledger=folder / "looks.jsonl")
+def job_in(folder: Path, is_open: bool = False) -> SuiteJob:
+    job = SuiteJob(folder, IDENTITY, threads=1, ledger=folder / "looks.jsonl")
     if is_open:
         job.select({"candidate": "any"})
         job.open_test({"any": {"any": [0, 1]}})
@@ -65,8 +73,8 @@ def on_test(findings: Findings) -> list[dict[str, Any]]:
     return [row["policies"] for row in findings.rows if row["split"] == "test"]
 
 
-def source(values: Any) -> Source:
-    return Source("made", 1, SPLIT, (), np.asarray(values, np.float64))
+def source(values: Any) -> DirectionSource:
+    return DirectionSource("made", 1, SPLIT, (), np.asarray(values, np.float64))
 
 
 def levels(seed: int = 0, length: int = 120) -> Any:
@@ -152,10 +160,12 @@ def test_returns_are_the_steps_of_the_forecast_levels(tmp_path: Path) -> None:
 
 def test_a_forecast_does_not_depend_on_what_comes_after_it(tmp_path: Path) -> None:
     part = source(levels()).part("validation", job_in(tmp_path))
-    later = Part(part.name, part.season, np.concatenate([part.y[: part.cutoffs[-1] + 1], [99.0] * 3]), part.cutoffs)
+    later = SeriesPart(
+        part.name, part.season, np.concatenate([part.y[: part.cutoffs[-1] + 1], [99.0] * 3]), part.cutoffs
+    )
     made = returns_of(part, forecaster(MODEL, 8), 3, 5)
     assert np.array_equal(returns_of(later, forecaster(MODEL, 8), 3, 5), made)
-    earlier = Part(part.name, part.season, part.y, part.cutoffs[:5])
+    earlier = SeriesPart(part.name, part.season, part.y, part.cutoffs[:5])
     assert np.array_equal(returns_of(earlier, forecaster(MODEL, 8), 3, 5), made[:5])
 
 

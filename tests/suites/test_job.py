@@ -16,7 +16,7 @@ from ucsearch.lab.data.embedded import sample_demand
 from ucsearch.lab.suites.evidence import ledger
 from ucsearch.lab.suites.evidence.ledger import Look, append_look, check_kept, is_tied, read_ledger, same_choice
 from ucsearch.lab.suites.evidence.rows import EvidenceError
-from ucsearch.lab.suites.job import AnotherLook, Job, TestSplitClosed
+from ucsearch.lab.suites.job import AnotherLook, SuiteJob, TestSplitClosed
 from ucsearch.lab.suites.kinds.series import Pool
 from ucsearch.records.canonical import canonical
 
@@ -29,7 +29,7 @@ def pool() -> Pool:
 
 
 def test_test_split_stays_closed_until_something_is_selected(tmp_path: Path) -> None:
-    job = Job(tmp_path / "s", IDENTITY)
+    job = SuiteJob(tmp_path / "s", IDENTITY)
     with pytest.raises(TestSplitClosed):
         job.open_test(pool().opened())
     with pytest.raises(TestSplitClosed):
@@ -43,8 +43,8 @@ def test_test_split_stays_closed_until_something_is_selected(tmp_path: Path) -> 
     assert job.looks == (1, [])
 
 
-def look(folder: Path, candidate: str = "a") -> Job:
-    job = Job(folder, IDENTITY)
+def look(folder: Path, candidate: str = "a") -> SuiteJob:
+    job = SuiteJob(folder, IDENTITY)
     job.select({"candidate": candidate})
     job.open_test(pool().opened())
     return job
@@ -67,7 +67,7 @@ def test_a_look_in_a_fresh_folder_or_under_another_name_is_not_forgotten(tmp_pat
     count, earlier = look(tmp_path / "fresh", "b").looks  # the same suite in another folder, another choice
     assert count == 2
     assert [(x["look"], x["suite"], len(x["periods"])) for x in earlier] == [(1, "s", 3)]
-    other = Job(tmp_path / "t", {**IDENTITY, "settings": {"name": "t"}, "suite_sha256": "6" * 64})
+    other = SuiteJob(tmp_path / "t", {**IDENTITY, "settings": {"name": "t"}, "suite_sha256": "6" * 64})
     other.select({"candidate": "a"})
     other.open_test({"sample": {pool().families["sample"][0].id: [100, 190]}})
     count, earlier = other.looks
@@ -119,12 +119,12 @@ def test_a_look_must_say_what_it_opens(tmp_path: Path, opened: dict[str, Any]) -
 
 
 def test_a_selection_cannot_be_revised_once_the_test_was_opened_under_it(tmp_path: Path) -> None:
-    job = Job(tmp_path / "s", IDENTITY)
+    job = SuiteJob(tmp_path / "s", IDENTITY)
     job.select({"candidate": "a"})
     job.select({"candidate": "b"})  # nobody has looked yet
     job.open_test(pool().opened())
     job.select({"candidate": "b"})
-    for later in (job, Job(tmp_path / "s", IDENTITY)):
+    for later in (job, SuiteJob(tmp_path / "s", IDENTITY)):
         with pytest.raises(RecordError, match="another selection, which stays"):
             later.select({"candidate": "a"})
     assert json.loads(job.selection_path.read_bytes()) == {"candidate": "b"}
@@ -137,24 +137,24 @@ def test_shards_are_computed_once_and_dropped_when_the_settings_change(tmp_path:
         calls.append(1)
         return {"x": 0.1 + 0.2}
 
-    assert Job(tmp_path / "s", IDENTITY).shard("a b/c", make) == {"x": 0.1 + 0.2}
-    assert Job(tmp_path / "s", IDENTITY).shard("a b/c", make) == {"x": 0.1 + 0.2}
+    assert SuiteJob(tmp_path / "s", IDENTITY).shard("a b/c", make) == {"x": 0.1 + 0.2}
+    assert SuiteJob(tmp_path / "s", IDENTITY).shard("a b/c", make) == {"x": 0.1 + 0.2}
     assert len(calls) == 1
-    Job(tmp_path / "s", IDENTITY).shard("a b_c", make)  # another key, though its file name looks the same
+    SuiteJob(tmp_path / "s", IDENTITY).shard("a b_c", make)  # another key, though its file name looks the same
     assert len(calls) == 2
-    Job(tmp_path / "s", {**IDENTITY, "settings": {"seed": 1}}).shard("a b/c", make)
+    SuiteJob(tmp_path / "s", {**IDENTITY, "settings": {"seed": 1}}).shard("a b/c", make)
     assert len(calls) == 3
 
 
 def test_a_shard_holds_finite_numbers_only(tmp_path: Path) -> None:
-    job = Job(tmp_path / "s", IDENTITY)
+    job = SuiteJob(tmp_path / "s", IDENTITY)
     with pytest.raises(InputError, match="not finite"):
         job.shard("bad", lambda: {"x": float("nan")})
     assert not list(job.work.glob("bad*"))
 
 
 def test_windows_are_disjoint_in_time_and_see_nothing_later(tmp_path: Path) -> None:
-    job = Job(tmp_path / "s", IDENTITY)
+    job = SuiteJob(tmp_path / "s", IDENTITY)
     job.select({"candidate": "a"})
     job.open_test(pool().opened())
     validation, test = pool().stretches("validation", job), pool().stretches("test", job)
@@ -167,16 +167,16 @@ def test_windows_are_disjoint_in_time_and_see_nothing_later(tmp_path: Path) -> N
     assert first.start + first.decisions == second.start
 
 
-def repeated(tmp_path: Path, record: dict[str, Any]) -> Job:
+def repeated(tmp_path: Path, record: dict[str, Any]) -> SuiteJob:
     held, folder = tmp_path / "s" / "selection.json", tmp_path / f"again {len(list(tmp_path.iterdir()))}" / "s"
-    job = Job(folder, IDENTITY, repeats=held, ledger=tmp_path / "looks.jsonl")
+    job = SuiteJob(folder, IDENTITY, repeats=held, ledger=tmp_path / "looks.jsonl")
     job.select(record)
     job.open_test(pool().opened())
     return job
 
 
 def test_a_run_that_chooses_the_same_repeats_a_look_and_another_choice_stays_closed(tmp_path: Path) -> None:
-    first = Job(tmp_path / "s", IDENTITY)
+    first = SuiteJob(tmp_path / "s", IDENTITY)
     first.select({"candidate": "a", "rows_sha256": "0" * 64})
     first.open_test(pool().opened())
     assert repeated(tmp_path, {"candidate": "a", "rows_sha256": "0" * 64}).looks == (1, [])
@@ -192,7 +192,7 @@ def test_a_run_that_chooses_the_same_repeats_a_look_and_another_choice_stays_clo
 
 
 def test_the_last_digits_of_a_number_are_no_other_choice(tmp_path: Path) -> None:
-    first = Job(tmp_path / "s", IDENTITY)
+    first = SuiteJob(tmp_path / "s", IDENTITY)
     first.select({"candidate": "a", "losses": [1.0897909070816787, 2.0]})
     first.open_test(pool().opened())
     close = {"candidate": "a", "losses": [1.089790907081679, 2.0]}
@@ -206,7 +206,7 @@ def test_the_last_digits_of_a_number_are_no_other_choice(tmp_path: Path) -> None
 
 
 def test_a_line_that_repeats_what_no_look_has_is_refused(tmp_path: Path) -> None:
-    job = Job(tmp_path / "s", IDENTITY)
+    job = SuiteJob(tmp_path / "s", IDENTITY)
     job.select({"candidate": "a", "rows_sha256": "0" * 64})  # written down, never opened
     with pytest.raises(EvidenceError, match="no earlier look"):
         repeated(tmp_path, {"candidate": "a", "rows_sha256": "1" * 64})

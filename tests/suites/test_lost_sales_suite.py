@@ -21,7 +21,7 @@ from ucsearch.lab.suites.evidence.manifest import read_evidence
 from ucsearch.lab.suites.evidence.rows import row_bytes
 from ucsearch.lab.suites.evidence.tables import check_row, fill
 from ucsearch.lab.suites.gates.claims import supports
-from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.job import SuiteJob
 from ucsearch.lab.suites.kinds.lost_sales import run as lost_sales
 from ucsearch.lab.suites.kinds.lost_sales.chain import (
     Tabulated,
@@ -35,7 +35,7 @@ from ucsearch.lab.suites.kinds.lost_sales.chain import (
 from ucsearch.lab.suites.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
 from ucsearch.lab.suites.recheck.rerun import rerun
 from ucsearch.lab.suites.recheck.verify import verify_evidence
-from ucsearch.lab.suites.run import Run, follow_protocol
+from ucsearch.lab.suites.run import SuiteRun, follow_protocol
 from ucsearch.lab.suites.suite import Suite, load_suite, parse_suite
 from ucsearch.replay.classics.demand import Demand, geometric, poisson
 from ucsearch.replay.classics.instances import load_instance
@@ -253,17 +253,17 @@ def test_planning_stops_when_the_rest_is_rarely_visited() -> None:
 # -------------------------------------------------------------------- the suite
 
 
-def job_in(folder: Path, data_dir: Path | None = None) -> Job:
-    return Job(folder, IDENTITY, data_dir=data_dir, threads=1, ledger=folder / "looks.jsonl")
+def job_in(folder: Path, data_dir: Path | None = None) -> SuiteJob:
+    return SuiteJob(folder, IDENTITY, data_dir=data_dir, threads=1, ledger=folder / "looks.jsonl")
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def done(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
     return shared_run(MINI, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def rows(done: Run) -> list[dict[str, Any]]:
+def rows(done: SuiteRun) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (done.folder / "rows.jsonl").read_text("utf-8").splitlines()]
 
 
@@ -279,7 +279,7 @@ def one_instance(more: str = "", changes: Sequence[tuple[str, str]] = ()) -> Sui
     return parse_suite(text + more)
 
 
-def test_the_mini_suite_reaches_its_targets_and_its_evidence_holds(done: Run) -> None:
+def test_the_mini_suite_reaches_its_targets_and_its_evidence_holds(done: SuiteRun) -> None:
     predicate = done.statement["predicate"]
     checks = {row["name"]: row for row in predicate["checks"]}
     assert {"gap_mean", "gap_max", "gap_mean_exact_weights", "gap_max_exact_weights"} <= set(checks)
@@ -310,11 +310,11 @@ def test_another_run_gives_the_same_bytes(rows: list[dict[str, Any]], tmp_path: 
     assert row_bytes(again.rows) == row_bytes([r for r in rows if r["family"] == "poisson-p4"])
 
 
-def test_a_share_is_run_again_instance_by_instance(done: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_share_is_run_again_instance_by_instance(done: SuiteRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what was drawn is planned, and a figure that was written by hand is named."""
     row_of, planned = lost_sales._row, dict[str, Any]()
 
-    def once(suite: Suite, job: Job, instance: Any, saved: Any) -> Any:
+    def once(suite: Suite, job: SuiteJob, instance: Any, saved: Any) -> Any:
         if instance.name not in planned:  # the second look compares with other figures, not with other plans
             planned[instance.name] = row_of(suite, job, instance, saved)
         return planned[instance.name]

@@ -16,17 +16,17 @@ from ucsearch.certificate.api import certify_panel
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import InputError
 from ucsearch.lab.data.records import Series
-from ucsearch.lab.suites.job import Job, TestSplitClosed
+from ucsearch.lab.suites.job import SuiteJob, TestSplitClosed
 from ucsearch.lab.suites.kinds import series
 from ucsearch.lab.suites.kinds.mechanism import run as mechanism
 from ucsearch.lab.suites.kinds.mechanism.bound import Retained, beta_needed, excess, quantile, slacks
 from ucsearch.lab.suites.kinds.mechanism.measure import Diagnosis, coverage, is_complete
-from ucsearch.lab.suites.kinds.mechanism.paths import Plans
+from ucsearch.lab.suites.kinds.mechanism.paths import RolledPlans
 from ucsearch.lab.suites.kinds.mechanism.rows import beam_figures, declare_source, weigh
-from ucsearch.lab.suites.kinds.mechanism.rules import RULES, Case, balanced, count, fit_rules, predict
+from ucsearch.lab.suites.kinds.mechanism.rules import RULES, OrderCase, balanced, count, fit_rules, predict
 from ucsearch.lab.suites.kinds.series import Family, Stretch, load_family
 from ucsearch.lab.suites.recheck.verify import verify_evidence
-from ucsearch.lab.suites.run import Run, evaluate
+from ucsearch.lab.suites.run import SuiteRun, evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.policies import CertifiedBeam, Exact, Proof, UCBeam
 from ucsearch.records.canonical import loads
@@ -40,21 +40,21 @@ SMALL = load_suite(MINI)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
     return shared_run(SMALL, tmp_path_factory)
 
 
-def rows_of(run: Run, split: str) -> list[dict[str, Any]]:
+def rows_of(run: SuiteRun, split: str) -> list[dict[str, Any]]:
     lines = (run.folder / "rows.jsonl").read_bytes().splitlines()
     return [row for row in map(loads, lines) if row["split"] == split]
 
 
-def table_of(run: Run, name: str) -> dict[str, Any]:
+def table_of(run: SuiteRun, name: str) -> dict[str, Any]:
     found: dict[str, Any] = next(t for t in run.statement["predicate"]["tables"] if t["name"] == name)
     return found
 
 
-def cells(run: Run, name: str) -> dict[tuple[Any, ...], dict[str, Any]]:
+def cells(run: SuiteRun, name: str) -> dict[tuple[Any, ...], dict[str, Any]]:
     table = table_of(run, name)
     size, names = len(table["group"]), [c["name"] for c in table["columns"]]
     return {tuple(line[:size]): dict(zip(names, line[size:], strict=True)) for line in table["rows"]}
@@ -164,7 +164,7 @@ def test_replayed_plans_earn_what_the_engine_says_and_brute_force_finds_the_same
     layout = task.layout(states[0])
     rows = np.array([layout.flatten(s, "state") for s in states])
     plans, at = every_plan(4, 3, 3)
-    both = Plans(task, layout, rows[at], plans, None, None)
+    both = RolledPlans(task, layout, rows[at], plans, None, None)
     members = trace.members[:, :, :, 0]
     weights = np.broadcast_to(trace.weights, members.shape[:2])
     reward, uncertainty = both.foreseen(members[at], trace.mean[at, :, 0], weights[at])
@@ -214,7 +214,7 @@ def test_margins_of_a_decision_are_those_of_brute_force() -> None:
     plans, at = every_plan(24, 5, 3)
     trace = panel.trace(1)
     members = trace.members[:, :, :, 0]
-    reward, uncertainty = Plans(BINDING.task, layout, rows[at], plans, None, None).foreseen(
+    reward, uncertainty = RolledPlans(BINDING.task, layout, rows[at], plans, None, None).foreseen(
         members[at], trace.mean[at, :, 0], np.broadcast_to(trace.weights, members.shape[:2])[at]
     )
     exact = np.nan_to_num(reward - 0.3 * uncertainty, nan=-np.inf).reshape(24, 5, 25).max(axis=2)
@@ -279,8 +279,10 @@ def test_coverage_counts_outcomes_inside_the_central_interval() -> None:
 # -------------------------------------------------------------------- predictors
 
 
-def case(preserved: bool, margin: float, *, retained: bool = True, eps_a: float = 0.0, passed: bool = False) -> Case:
-    return Case(preserved, retained, False, margin, eps_a, passed)
+def case(
+    preserved: bool, margin: float, *, retained: bool = True, eps_a: float = 0.0, passed: bool = False
+) -> OrderCase:
+    return OrderCase(preserved, retained, False, margin, eps_a, passed)
 
 
 def test_corollary_5_is_read_as_written() -> None:
@@ -288,7 +290,7 @@ def test_corollary_5_is_read_as_written() -> None:
     assert not predict("corollary", {}, case(True, 2.0, eps_a=1.0))
     assert not predict("corollary", {}, case(True, 9.0, retained=False))
     assert not predict("corollary", {}, case(True, math.inf))  # no retained rival, no retained margin
-    assert predict("corollary", {}, Case(True, True, True, math.inf, 0.0, True))
+    assert predict("corollary", {}, OrderCase(True, True, True, math.inf, 0.0, True))
 
 
 def test_constants_are_fitted_by_balanced_accuracy() -> None:
@@ -316,7 +318,7 @@ def test_balanced_accuracy_by_hand() -> None:
     assert balanced(count("margin", {"alone": True, "threshold": 1.0}, cases[:4])) is None
 
 
-def test_weights_make_a_ratio_of_sums_the_balanced_accuracy(run: Run) -> None:
+def test_weights_make_a_ratio_of_sums_the_balanced_accuracy(run: SuiteRun) -> None:
     for split in ("validation", "test"):
         rows = rows_of(run, split)
         beams = [name for name in rows[0]["policies"] if name != "exact"]
@@ -341,7 +343,7 @@ def test_a_single_class_has_no_balanced_accuracy() -> None:
 # -------------------------------------------------------------------- the suite
 
 
-def test_the_mini_suite_shows_what_it_must_and_its_evidence_verifies(run: Run) -> None:
+def test_the_mini_suite_shows_what_it_must_and_its_evidence_verifies(run: SuiteRun) -> None:
     predicate = run.statement["predicate"]
     assert [c["name"] for c in predicate["checks"] if not c["pass"]] == []
     assert len(predicate["checks"]) == 1 + 4 * 6 + 2
@@ -351,7 +353,7 @@ def test_the_mini_suite_shows_what_it_must_and_its_evidence_verifies(run: Run) -
     assert (report.code, report.problems) == (0, ())
 
 
-def test_the_two_regimes_are_there(run: Run) -> None:
+def test_the_two_regimes_are_there(run: SuiteRun) -> None:
     found = cells(run, "mechanism")
     for source in ("inventory", "exposure"):
         blind, guided = found[source, "certified"], found[source, "certified-bound"]
@@ -368,7 +370,7 @@ def test_the_two_regimes_are_there(run: Run) -> None:
         assert beam in load_suite(MINI).settings.beams
 
 
-def test_regret_to_hindsight_is_never_negative_and_below_its_bound(run: Run) -> None:
+def test_regret_to_hindsight_is_never_negative_and_below_its_bound(run: SuiteRun) -> None:
     for row in [*rows_of(run, "validation"), *rows_of(run, "test")]:
         for name, figures in row["policies"].items():
             assert figures["regret"] >= -1e-12
@@ -418,7 +420,7 @@ def test_a_run_that_was_killed_goes_on_and_a_fresh_one_gives_equal_bytes(
 
 
 def test_the_test_split_stays_closed_until_constants_are_declared(tmp_path: Path) -> None:
-    job = Job(tmp_path, {"card_sha256": "0" * 64}, threads=1)
+    job = SuiteJob(tmp_path, {"card_sha256": "0" * 64}, threads=1)
     source = mechanism._Source("exposure", mechanism.Mechanism(load_suite(MINI), job))
     with pytest.raises(TestSplitClosed):
         source.measure("test")
@@ -428,7 +430,7 @@ def test_what_is_declared_does_not_depend_on_test_values(tmp_path: Path, monkeyp
     suite = load_suite(MINI)
 
     def declared(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-        job = Job(folder, {"card_sha256": "0" * 64}, threads=1)
+        job = SuiteJob(folder, {"card_sha256": "0" * 64}, threads=1)
         source = mechanism._Source("exposure", mechanism.Mechanism(suite, job))
         found = source.measure("validation")
         return declare_source(found["windows"], suite.settings), found
@@ -449,7 +451,7 @@ def test_what_is_declared_does_not_depend_on_test_values(tmp_path: Path, monkeyp
     assert first["windows"] == second["windows"]
 
 
-def test_the_declared_constants_are_in_the_selection_and_cap_beta_at_lambda(run: Run) -> None:
+def test_the_declared_constants_are_in_the_selection_and_cap_beta_at_lambda(run: SuiteRun) -> None:
     record = loads((run.folder / "selection.json").read_bytes())
     declared = record["candidates"][0]["settings"]["declared"]
     assert declared == run.statement["predicate"]["extra"]["declared"]

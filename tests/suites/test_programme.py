@@ -19,7 +19,7 @@ from ucsearch.lab.suites.kinds.known_optimum.chain import Chain
 from ucsearch.lab.suites.kinds.series_files import load_replaced
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.report import write_reports
-from ucsearch.lab.suites.run import Run, evaluate
+from ucsearch.lab.suites.run import SuiteRun, evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 from ucsearch.replay.classics.backorder import optimise_s_s
 from ucsearch.replay.classics.demand import poisson
@@ -29,7 +29,7 @@ ASKED = ("truck200-mini", "staffing-mini")  # with a primary question
 OTHERS = ("known-optimum-mini", *ASKED)
 
 
-def rows_of(run: Run) -> list[dict[str, Any]]:
+def rows_of(run: SuiteRun) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run.folder / "rows.jsonl").read_text().splitlines()]
 
 

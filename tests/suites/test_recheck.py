@@ -21,7 +21,7 @@ from ucsearch.verify.read import GENESIS
 Path_ = tuple[Any, ...]
 
 
-def check(folder: Path, decisions: int = 0) -> recheck.Report:
+def check(folder: Path, decisions: int = 0) -> recheck.EvidenceReport:
     return verify_evidence(folder, decisions=decisions)
 
 

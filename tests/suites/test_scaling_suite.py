@@ -13,8 +13,8 @@ from tests.kit.suites import shared_run
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
 from ucsearch.lab.suites.evidence.tables import check_row, fill
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.scaling.plain import Problem, enumerate_plans, programme, unfold
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.scaling.plain import ExposureProblem, enumerate_plans, programme, unfold
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import Findings, follow_protocol
 from ucsearch.lab.suites.suite import load_suite, parse_suite
@@ -24,7 +24,7 @@ MINI = "scaling-mini"
 
 
 def run_in(folder: Path) -> Findings:
-    return follow_protocol(load_suite(MINI), Job(folder, {"suite": MINI}, threads=1))
+    return follow_protocol(load_suite(MINI), SuiteJob(folder, {"suite": MINI}, threads=1))
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +40,14 @@ def judged(findings: Findings) -> dict[str, dict[str, Any]]:
 # -------------------------------------------------------------------- plain methods
 
 
-def problem(seed: int, depth: int = 4, closing: float = 0.0) -> Problem:
+def problem(seed: int, depth: int = 4, closing: float = 0.0) -> ExposureProblem:
     rng = np.random.default_rng(seed)
     changes = (-2.0, -1.0, 0.0, 1.0, 2.0)
     config = DelayedExposure(delay=1, changes=changes, capacity=2.0, cost=0.2, closing_cost=closing)
-    return Problem(config.task(), config.state(1.0), changes[1:], rng.standard_normal((3, depth)), 0.7)
+    return ExposureProblem(config.task(), config.state(1.0), changes[1:], rng.standard_normal((3, depth)), 0.7)
 
 
-def brute(p: Problem) -> dict[tuple[float, ...], float]:
+def brute(p: ExposureProblem) -> dict[tuple[float, ...], float]:
     """Every feasible plan with its score, by the formulas of the task."""
     found = {}
     for plan in product(p.actions, repeat=p.depth):
@@ -77,7 +77,7 @@ def test_plain_methods_find_the_best_of_all_plans(seed: int, closing: float) -> 
 def test_the_end_of_a_plan_is_charged() -> None:
     free, charged = problem(0), problem(0, closing=0.6)
     for p, closing in ((free, 0.0), (charged, 0.6)):
-        stuck = Problem(p.task, p.start, (0.0,), p.members, p.risk)  # one unit is held throughout
+        stuck = ExposureProblem(p.task, p.start, (0.0,), p.members, p.risk)  # one unit is held throughout
         wanted = p.members.mean(axis=0).sum() - 0.7 * p.members.std(axis=0).sum() - closing
         assert programme(stuck) == pytest.approx(wanted, abs=1e-12)
         assert enumerate_plans(stuck) == (pytest.approx(wanted, abs=1e-12), 4)

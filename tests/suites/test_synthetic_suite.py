@@ -13,9 +13,9 @@ from tests.kit.suites import begun, shared_run
 from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.rows import check_rows, row_bytes, split_problems
 from ucsearch.lab.suites.evidence.tables import check_row, fill
-from ucsearch.lab.suites.job import Job, TestSplitClosed
+from ucsearch.lab.suites.job import SuiteJob, TestSplitClosed
 from ucsearch.lab.suites.kinds.direction import synthetic
-from ucsearch.lab.suites.kinds.direction.actions import Answers, answers, figures, hindsight, walk
+from ucsearch.lab.suites.kinds.direction.actions import ActionTable, answers, figures, hindsight, walk
 from ucsearch.lab.suites.kinds.direction.synthetic import SyntheticSettings, make_world
 from ucsearch.lab.suites.recheck.verify import verify_evidence
 from ucsearch.lab.suites.run import Findings, follow_protocol
@@ -28,8 +28,8 @@ MINI = "synthetic-mini"
 IDENTITY = {"settings": {"name": MINI}, "suite_sha256": "0" * 64, "card_sha256": "0" * 64}
 
 
-def job_in(folder: Path) -> Job:
-    return Job(folder, IDENTITY, threads=1, ledger=folder / "looks.jsonl")
+def job_in(folder: Path) -> SuiteJob:
+    return SuiteJob(folder, IDENTITY, threads=1, ledger=folder / "looks.jsonl")
 
 
 def run_in(folder: Path) -> Findings:
@@ -136,7 +136,7 @@ class OnlyLong(Direction):
 
 def test_an_action_that_is_not_allowed_is_counted() -> None:
     index = np.array([[0, 0, 0], [1, 1, 1], [0, 0, 0]])
-    table = Answers(index, np.zeros_like(index), np.zeros_like(index))
+    table = ActionTable(index, np.zeros_like(index), np.zeros_like(index))
     assert [walk(config, [table], np.zeros(3))[0].violations for config in (Direction(), OnlyLong())] == [0, 2]
 
 

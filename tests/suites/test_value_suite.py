@@ -17,7 +17,7 @@ from ucsearch.lab.suites.gates.claims import status_rows
 from ucsearch.lab.suites.kinds.series_files import load_replaced
 from ucsearch.lab.suites.recheck.rerun import rerun
 from ucsearch.lab.suites.recheck.verify import FALSE, verify_evidence
-from ucsearch.lab.suites.run import Run, evaluate
+from ucsearch.lab.suites.run import SuiteRun, evaluate
 from ucsearch.lab.suites.suite import load_suite, parse_suite
 
 MORE = """
@@ -34,7 +34,7 @@ SUITE = parse_suite(load_suite("m4-balanced200-mini").text + MORE)
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[str]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[SuiteRun, list[str]]:
     said: list[str] = []
     folder = tmp_path_factory.mktemp("value")
     with pytest.raises(InputError, match="power"):
@@ -43,7 +43,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[str]]:
     return evaluate(SUITE, folder, threads=1, underpowered=True, say=said.append), said
 
 
-def test_power_is_told_before_the_look_and_the_verdict_says_that_it_was_too_small(found: tuple[Run, list[str]]) -> None:
+def test_power_is_told_before_the_look_and_the_verdict_says_that_it_was_too_small(
+    found: tuple[SuiteRun, list[str]],
+) -> None:
     run, said = found
     assert len(said) == 2
     assert said[0].startswith("power of the value gate at the declared size: 0.")
@@ -55,7 +57,7 @@ def test_power_is_told_before_the_look_and_the_verdict_says_that_it_was_too_smal
     assert len(read_ledger(run.folder.parent / "looks.jsonl")) == 1
 
 
-def test_both_verdicts_are_there_each_under_its_name(found: tuple[Run, list[str]]) -> None:
+def test_both_verdicts_are_there_each_under_its_name(found: tuple[SuiteRun, list[str]]) -> None:
     run, _ = found
     predicate = run.statement["predicate"]
     assert {row["name"] for row in predicate["gate"]} >= {"selected_risk", "risk_active"}
@@ -71,7 +73,7 @@ def test_both_verdicts_are_there_each_under_its_name(found: tuple[Run, list[str]
     }
 
 
-def test_it_verifies_and_runs_again_to_the_same_bytes(found: tuple[Run, list[str]]) -> None:
+def test_it_verifies_and_runs_again_to_the_same_bytes(found: tuple[SuiteRun, list[str]]) -> None:
     run, _ = found
     report = verify_evidence(run.folder)
     assert (report.problems, report.malformed) == ((), "")
@@ -79,7 +81,7 @@ def test_it_verifies_and_runs_again_to_the_same_bytes(found: tuple[Run, list[str
     assert problems == []
 
 
-def test_the_judged_policy_is_the_cheapest_proved_one_on_validation(found: tuple[Run, list[str]]) -> None:
+def test_the_judged_policy_is_the_cheapest_proved_one_on_validation(found: tuple[SuiteRun, list[str]]) -> None:
     run, _ = found
     rows = [json.loads(line) for line in (run.folder / "rows.jsonl").read_text().splitlines()]
     cost: dict[str, float] = {}
@@ -100,7 +102,9 @@ def test_the_judged_policy_is_the_cheapest_proved_one_on_validation(found: tuple
     ("member", "forged"),
     [("margin", 0.009), ("power", 0.99), ("candidate", "exact-r0-d3"), ("underpowered", False)],
 )
-def test_a_forged_value_record_is_found(found: tuple[Run, list[str]], member: str, forged: Any, tmp_path: Path) -> None:
+def test_a_forged_value_record_is_found(
+    found: tuple[SuiteRun, list[str]], member: str, forged: Any, tmp_path: Path
+) -> None:
     import shutil
 
     from tests.suites import evidence_kit as kit

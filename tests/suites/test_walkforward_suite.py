@@ -16,7 +16,7 @@ from ucsearch.errors import InputError
 from ucsearch.lab.suites.evidence.ledger import read_ledger
 from ucsearch.lab.suites.evidence.manifest import read_evidence
 from ucsearch.lab.suites.evidence.sample import draw_series
-from ucsearch.lab.suites.job import Job, TestSplitClosed
+from ucsearch.lab.suites.job import SuiteJob, TestSplitClosed
 from ucsearch.lab.suites.kinds import KINDS, kind_of
 from ucsearch.lab.suites.recheck.rerun import rerun
 from ucsearch.lab.suites.recheck.verify import verify_evidence
@@ -126,21 +126,21 @@ def test_a_killed_run_goes_on(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = shared_run(SMALL, tmp_path_factory)
-    kept = Job.shard
+    kept = SuiteJob.shard
     calls: list[str] = []
 
-    def dying(self: Job, key: str, make: object) -> object:
+    def dying(self: SuiteJob, key: str, make: object) -> object:
         calls.append(key)
         if len(calls) == 6:
             raise KeyboardInterrupt
         return kept(self, key, make)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Job, "shard", dying)
+    monkeypatch.setattr(SuiteJob, "shard", dying)
     with pytest.raises(KeyboardInterrupt):
         evaluate(SMALL, tmp_path / "cut", threads=1)
     assert any(key.startswith("test-") for key in calls)  # it died with the test split open
     assert not (tmp_path / "cut" / MINI / "manifest.json").exists()
-    monkeypatch.setattr(Job, "shard", kept)
+    monkeypatch.setattr(SuiteJob, "shard", kept)
     resumed = evaluate(SMALL, tmp_path / "cut", threads=1)
     assert resumed.statement == whole.statement  # one look, the same bytes
 
@@ -159,7 +159,7 @@ def test_a_stopped_route_leaves_its_test_split_closed(tmp_path_factory: pytest.T
 
 def test_a_runner_that_reads_test_early_is_stopped(tmp_path: Path) -> None:
     suite = load_suite(MINI)
-    job = Job(tmp_path / MINI, {"card_sha256": "0" * 64})
+    job = SuiteJob(tmp_path / MINI, {"card_sha256": "0" * 64})
     kind = kind_of("walkforward")(suite, job)
     kind.validation()
     with pytest.raises(TestSplitClosed, match="test split has not been opened"):

@@ -11,7 +11,7 @@ import typer
 from ucsearch.cli.terminal import UNUSABLE, one_line, print_table, printable
 
 if TYPE_CHECKING:
-    from ucsearch.lab.suites.recheck.verify import Report
+    from ucsearch.lab.suites.recheck.verify import EvidenceReport
 
 __all__ = ["evidence_app"]
 
@@ -224,7 +224,9 @@ def _claims(folder: Path, ledger: Path | None, as_json: bool) -> None:
     raise typer.Exit(_worst(reports))
 
 
-def _reports(folder: Path, *, decisions: int, task: Any, ledger: Path | None, kept: str | None = None) -> list[Report]:
+def _reports(
+    folder: Path, *, decisions: int, task: Any, ledger: Path | None, kept: str | None = None
+) -> list[EvidenceReport]:
     from ucsearch.errors import UCSearchError
     from ucsearch.lab.suites.evidence.manifest import find_evidence
     from ucsearch.lab.suites.recheck.verify import verify_evidence
@@ -241,7 +243,7 @@ def _reports(folder: Path, *, decisions: int, task: Any, ledger: Path | None, ke
     return [verify_evidence(one, **options) for one in found]
 
 
-def _run_again(report: Report, share: float, families: dict[str, Path]) -> Report:
+def _run_again(report: EvidenceReport, share: float, families: dict[str, Path]) -> EvidenceReport:
     """The report with what a drawn share shows when it is run again; what is not valid is not run."""
     from dataclasses import replace
 
@@ -273,12 +275,12 @@ def _task(spec: str | None) -> Any:
         raise typer.Exit(MALFORMED) from error
 
 
-def _worst(reports: list[Report]) -> int:
+def _worst(reports: list[EvidenceReport]) -> int:
     codes = {report.code for report in reports}
     return MALFORMED if MALFORMED in codes else FALSE if FALSE in codes else 0
 
 
-def _outcome(report: Report) -> str:
+def _outcome(report: EvidenceReport) -> str:
     name = printable(report.folder)
     if report.ok and report.evidence is not None:
         verdict = report.evidence.predicate["verdict"]
@@ -291,7 +293,7 @@ def _outcome(report: Report) -> str:
     return f"FALSE: {name}: {count} claim{' does' if count == 1 else 's do'} not follow from the rows{false}{rest}"
 
 
-def _as_json(report: Report) -> dict[str, Any]:
+def _as_json(report: EvidenceReport) -> dict[str, Any]:
     verdict = report.evidence.predicate["verdict"] if report.ok and report.evidence is not None else None
     return {
         "folder": report.folder.as_posix(),

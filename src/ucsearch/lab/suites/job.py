@@ -29,7 +29,7 @@ from ucsearch.lab.suites.evidence.ledger import (
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
 
-__all__ = ["AnotherLook", "Job", "Progress", "RunOptions", "TestSplitClosed"]
+__all__ = ["AnotherLook", "Progress", "RunOptions", "SuiteJob", "TestSplitClosed"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -57,7 +57,7 @@ class RunOptions(TypedDict, total=False):
     families: Mapping[str, str | Path]  # other files of the same form to take a family's series from
 
 
-class Job:
+class SuiteJob:
     """What a kind may use of its run. `folder` is the suite's own evidence folder."""
 
     def __init__(self, folder: Path, identity: dict[str, Any], **options: Unpack[RunOptions]) -> None:

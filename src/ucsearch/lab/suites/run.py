@@ -21,22 +21,32 @@ from ucsearch.lab.suites.evidence.rows import EvidenceError
 from ucsearch.lab.suites.evidence.sample import chained, draw
 from ucsearch.lab.suites.gates.derive import conclude
 from ucsearch.lab.suites.gates.power import LEAST_POWER, is_wasted, may_open, power_record, power_words
-from ucsearch.lab.suites.job import Job, RunOptions
+from ucsearch.lab.suites.job import RunOptions, SuiteJob
 from ucsearch.lab.suites.kinds import kind_of
-from ucsearch.lab.suites.kinds.kind import Kind, Rows
+from ucsearch.lab.suites.kinds.kind import Rows, SuiteKind
 from ucsearch.lab.suites.protocol.comparison import Protocol
 from ucsearch.lab.suites.protocol.selection import declare, select
 from ucsearch.lab.suites.suite import Suite, load_suite
 from ucsearch.records.files import whole_file
 
-__all__ = ["WHOLE", "Findings", "Run", "card_text", "data_of", "evaluate", "follow_protocol", "rehearse", "run_share"]
+__all__ = [
+    "WHOLE",
+    "Findings",
+    "SuiteRun",
+    "card_text",
+    "data_of",
+    "evaluate",
+    "follow_protocol",
+    "rehearse",
+    "run_share",
+]
 
 WHOLE = "whole run"
 """Under this name timing.json holds the time of all of it."""
 
 
 @dataclass(frozen=True)
-class Run:
+class SuiteRun:
     """What a run left: its folder and the statement in it."""
 
     folder: Path
@@ -51,7 +61,7 @@ class Run:
 class Findings(NamedTuple):
     """What following the protocol gave."""
 
-    kind: Kind
+    kind: SuiteKind
     rows: Rows
     selection: dict[str, Any] | None
     tables: list[dict[str, Any]]  # specifications
@@ -79,7 +89,7 @@ def card_text(suite: Suite) -> str:
     raise InputError("card", repr(suite.card), "the name of a file beside the suite's that ends in .md")
 
 
-def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOptions]) -> Run:
+def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOptions]) -> SuiteRun:
     """Run a suite into `out/<name>`. A killed run goes on where it was; a finished one is run again.
 
     `options`: see `RunOptions`. EvidenceError where what was written does not verify.
@@ -121,7 +131,7 @@ def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOp
         file.write(json.dumps({**job.timings(), WHOLE: took}, indent=1).encode() + b"\n")
     _recheck(folder, job)
     job.finish()
-    return Run(folder, statement)
+    return SuiteRun(folder, statement)
 
 
 def rehearse(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOptions]) -> tuple[dict[str, Any], bool]:
@@ -138,7 +148,7 @@ def rehearse(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOp
     return selection, may_open(rows, selection) and (job.underpowered or not is_wasted(selection))
 
 
-def _job(suite: Suite, out: str | Path, options: RunOptions) -> Job:
+def _job(suite: Suite, out: str | Path, options: RunOptions) -> SuiteJob:
     options["families"] = replaced = _replaced(suite, options.get("families") or {})
     identity = {
         "card_sha256": _sha256(card_text(suite).encode()),
@@ -148,10 +158,10 @@ def _job(suite: Suite, out: str | Path, options: RunOptions) -> Job:
     }
     if replaced:
         identity["families"] = {name: str(path.resolve()) for name, path in replaced.items()}
-    return Job(Path(out) / suite.name, identity, **options)
+    return SuiteJob(Path(out) / suite.name, identity, **options)
 
 
-def follow_protocol(suite: Suite, job: Job) -> Findings:
+def follow_protocol(suite: Suite, job: SuiteJob) -> Findings:
     """All rows of a suite, and what was selected: the test is opened after the selection is written, if at all."""
     kind = kind_of(suite.kind)(suite, job)
     if kind.protocol() is None:
@@ -171,7 +181,7 @@ def follow_protocol(suite: Suite, job: Job) -> Findings:
     return Findings(kind, rows, selection, kind.tables(rows), kind.checks(rows))
 
 
-def _until_the_look(kind: Kind) -> tuple[Rows, dict[str, Any]]:
+def _until_the_look(kind: SuiteKind) -> tuple[Rows, dict[str, Any]]:
     """Rows of validation, and the selection as it was written down."""
     protocol = kind.protocol()
     if protocol is None:
@@ -183,7 +193,7 @@ def _until_the_look(kind: Kind) -> tuple[Rows, dict[str, Any]]:
     return rows, selection
 
 
-def _selection(kind: Kind, protocol: Protocol, rows: Rows) -> dict[str, Any]:
+def _selection(kind: SuiteKind, protocol: Protocol, rows: Rows) -> dict[str, Any]:
     """The selection record: the choice, what is asked of practitioners, and how likely the gates pass."""
     hashes = {"card_sha256": kind.job.identity["card_sha256"], "suite_sha256": kind.suite.sha256}
     if kind.describes and protocol.gate:
@@ -203,8 +213,8 @@ def _selection(kind: Kind, protocol: Protocol, rows: Rows) -> dict[str, Any]:
 
 
 def run_share(
-    suite: Suite, job: Job, selection: dict[str, Any], series: Sequence[tuple[str, str]], opened: bool
-) -> tuple[Kind, Rows] | None:
+    suite: Suite, job: SuiteJob, selection: dict[str, Any], series: Sequence[tuple[str, str]], opened: bool
+) -> tuple[SuiteKind, Rows] | None:
     """The rows of some series once more, under what an earlier run selected; `opened`: with their test windows. None
     for kinds whose series cannot be run apart."""
     kind = kind_of(suite.kind)(suite, job)
@@ -218,13 +228,13 @@ def run_share(
     return kind, rows
 
 
-def data_of(kind: Kind) -> list[dict[str, Any]]:
+def data_of(kind: SuiteKind) -> list[dict[str, Any]]:
     """The data files that a run read, each once."""
     known = {f.name: {"name": f.name, "sha256": f.sha256, "bytes": f.bytes, "status": f.status} for f in kind.files}
     return [known[name] for name in sorted(known)]
 
 
-def _recheck(folder: Path, job: Job) -> None:
+def _recheck(folder: Path, job: SuiteJob) -> None:
     """Everything that follows from the rows derived again from the files, as anybody would."""
     from ucsearch.lab.suites.recheck.verify import verify_evidence
 

@@ -25,11 +25,11 @@ __all__ = [
     "GATE",
     "LEAST_POWER",
     "MARGIN",
-    "Answer",
     "Endpoint",
     "Estimate",
-    "Family",
+    "GateAnswer",
     "PrimaryQuestion",
+    "Stratum",
     "answer",
     "estimate",
     "families_of",
@@ -87,7 +87,7 @@ class Estimate(NamedTuple):
     method: str  # pooled, by family, or with bootstrap-t
 
 
-class Family(NamedTuple):
+class Stratum(NamedTuple):
     """One stratum beside the primary question."""
 
     name: str
@@ -97,14 +97,14 @@ class Family(NamedTuple):
     shown_worse: bool  # and the interval does not reach 0
 
 
-class Answer(NamedTuple):
+class GateAnswer(NamedTuple):
     """What the gate says of the primary question."""
 
     verdict: Verdict
     endpoint: Endpoint
     estimate: Estimate
     power: float
-    families: tuple[Family, ...]
+    families: tuple[Stratum, ...]
     why: tuple[str, ...]  # conditions that do not hold, in words
     sign_flip: float  # p-value over clusters; beside, not deciding
 
@@ -167,7 +167,7 @@ def _bootstrap(groups: Sequence[Sequence[float]], centre: float, error: float, k
     return centre - float(ordered[top]) * error, centre - float(ordered[RESAMPLES - 1 - top]) * error
 
 
-def families_of(deltas: Deltas, found: Estimate, margin: float = MARGIN) -> tuple[Family, ...]:
+def families_of(deltas: Deltas, found: Estimate, margin: float = MARGIN) -> tuple[Stratum, ...]:
     """Every family with its mean, and whether it is shown to be worse by more than the margin."""
     rows = []
     for name in sorted(deltas):
@@ -178,7 +178,7 @@ def families_of(deltas: Deltas, found: Estimate, margin: float = MARGIN) -> tupl
         shown = False
         if behind and math.isfinite(middle) and found.freedom >= 1.0 and math.isfinite(found.spread):
             shown = middle + student_quantile(level, found.freedom) * found.spread / math.sqrt(len(values)) < 0.0
-        rows.append(Family(name, len(values), middle, behind, shown))
+        rows.append(Stratum(name, len(values), middle, behind, shown))
     return tuple(rows)
 
 
@@ -263,7 +263,7 @@ def sign_flip(deltas: Deltas, key: int = 0) -> float:
 def answer(
     deltas: Mapping[str, Deltas], endpoint: Endpoint, sized: float, *, certified: float, violations: float,
     first_look: bool, margin: float = MARGIN, key: int = 0,
-) -> Answer:  # fmt: skip
+) -> GateAnswer:  # fmt: skip
     """The verdict on the primary question: `deltas` by rival, all of which must pass. `sized` is the power before the
     look, `certified` the share of proved decisions, `violations` of the rules."""
     if not deltas:
@@ -274,7 +274,7 @@ def answer(
     hardest = min(found, key=lambda name: (found[name].lower, name))
     worst, strata = found[hardest], families_of(deltas[hardest], found[hardest], margin)
     beside = sign_flip(deltas[hardest], key)
-    made = Answer("not sized", endpoint, worst, sized, strata, (), beside)
+    made = GateAnswer("not sized", endpoint, worst, sized, strata, (), beside)
     if not sized >= LEAST_POWER:
         return made._replace(why=(f"power {sized:.2f}, at least {LEAST_POWER:g} is asked for",))
     if not worst.freedom >= LEAST_FREEDOM:

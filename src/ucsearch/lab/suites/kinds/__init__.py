@@ -10,7 +10,7 @@ from ucsearch.errors import InputError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ucsearch.lab.suites.kinds.kind import Kind
+    from ucsearch.lab.suites.kinds.kind import SuiteKind
 
 __all__ = ["KINDS", "kind_of", "settings_of"]
 
@@ -36,9 +36,9 @@ def _named(kind: str, place: int) -> Any:
     return getattr(import_module(f"ucsearch.lab.suites.kinds.{KINDS[kind][0]}"), KINDS[kind][place])
 
 
-def kind_of(kind: str) -> type[Kind]:
+def kind_of(kind: str) -> type[SuiteKind]:
     """What supplies the rows of a suite."""
-    found: type[Kind] = _named(kind, 1)
+    found: type[SuiteKind] = _named(kind, 1)
     return found
 
 

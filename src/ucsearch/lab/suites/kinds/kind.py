@@ -13,11 +13,11 @@ from ucsearch.lab.suites.protocol.comparison import Protocol
 if TYPE_CHECKING:
     from ucsearch.lab.data.records import ResolvedFile
     from ucsearch.lab.suites.evidence.sample import Drawn
-    from ucsearch.lab.suites.job import Job
+    from ucsearch.lab.suites.job import SuiteJob
     from ucsearch.lab.suites.kinds.series import Family
     from ucsearch.lab.suites.suite import Suite
 
-__all__ = ["Kind", "Opened", "Question", "Rows", "Selection"]
+__all__ = ["Opened", "Question", "Rows", "Selection", "SuiteKind"]
 
 Item = TypeVar("Item")
 Rows = list[dict[str, Any]]
@@ -36,7 +36,7 @@ class Question(Interface):
         """The member `value` of the selection record, from rows of validation: rivals, tuned rules, power."""
 
 
-class Kind:
+class SuiteKind:
     """One suite on its way from its settings to its rows.
 
     A kind overrides the methods below and nothing else; the runner calls them in the order in which they stand here.
@@ -47,7 +47,7 @@ class Kind:
     describes = False
     """Describing only: nothing is judged, no gate is asked, whatever the suite's file says."""
 
-    def __init__(self, suite: Suite, job: Job) -> None:
+    def __init__(self, suite: Suite, job: SuiteJob) -> None:
         self.suite, self.job = suite, job
         self.s: Any = suite.settings
         self.files: list[ResolvedFile] = []

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ucsearch.lab.suites.evidence.tables import column, table
 from ucsearch.lab.suites.gates.primary import Endpoint
-from ucsearch.lab.suites.recheck.differences import Problem, differences
+from ucsearch.lab.suites.recheck.differences import Discrepancy, differences
 from ucsearch.replay.panel import Panel
 from ucsearch.replay.roster import Entry
 from ucsearch.replay.tune import Grid, tune
@@ -38,7 +38,7 @@ def tune_rules(
 
 def question_problems(
     candidate: Mapping[str, Any], rules: frozenset[str], endpoint: Endpoint, delta: float, selection: Mapping[str, Any]
-) -> Iterator[Problem]:
+) -> Iterator[Discrepancy]:
     """What a selection record says of the policy, the rules and the question, against the suite's settings."""
     where = "selection.json"
     held = selection["candidates"][0]["settings"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.records import ResolvedFile, Series
-from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.job import SuiteJob
 from ucsearch.replay.panel import Stretch
 
 __all__ = ["SALT", "Family", "Pool", "Stretch", "by_hash", "choose", "is_design", "load_family", "season_of"]
@@ -203,7 +203,7 @@ class Pool:
                 why += f", {idle} are too short or have a mean below {busy:g} before the first window"
             raise DataError(f"{name}: {error} ({why})") from None
 
-    def stretches(self, split: str, job: Job) -> list[Stretch]:
+    def stretches(self, split: str, job: SuiteJob) -> list[Stretch]:
         """All windows of a split. The last window of test ends with the series; validation ends before test begins."""
         if split == "test":
             job.require_open()

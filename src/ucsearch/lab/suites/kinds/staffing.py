@@ -24,16 +24,16 @@ from ucsearch.lab.comparators import key_from
 from ucsearch.lab.data.records import Series
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.gates.primary import Endpoint, PrimaryQuestion
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.kind import Opened, Rows, Selection, SuiteKind
 from ucsearch.lab.suites.kinds.rules import cost_tables, question_problems, tune_rules
 from ucsearch.lab.suites.kinds.series import SALT, Stretch, by_hash, is_design
 from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
 from ucsearch.lab.suites.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import World
 from ucsearch.lab.suites.protocol.comparison import Protocol
-from ucsearch.lab.suites.protocol.expected_rows import Plan, both_splits
-from ucsearch.lab.suites.recheck.differences import Problem
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan, both_splits
+from ucsearch.lab.suites.recheck.differences import Discrepancy
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.choosers import Certified
@@ -76,7 +76,7 @@ class StaffingSettings(SettingsTable):
             engine=self.engine,
         ))  # fmt: skip
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         return both_splits(self.families, self.hours, (UC, "nothing", *RULES))
 
@@ -90,17 +90,17 @@ class StaffingSettings(SettingsTable):
         """Families that may come from other files."""
         return tuple(self.families)
 
-    def problems(self, rows: Sequence[Row], selection: Selection) -> Iterator[Problem]:
+    def problems(self, rows: Sequence[Row], selection: Selection) -> Iterator[Discrepancy]:
         """What is wrong about the question of a selection record."""
         return question_problems(self.candidate, frozenset(RULES), self.endpoint, self.delta, selection)
 
 
-class Yard(Kind):
+class Yard(SuiteKind):
     """The series of all families, cut into the hours of each split."""
 
     s: StaffingSettings
 
-    def __init__(self, suite: Suite, job: Job) -> None:
+    def __init__(self, suite: Suite, job: SuiteJob) -> None:
         super().__init__(suite, job)
         self.horizon = self.s.depth + 2
         self.series: dict[str, list[Series]] = {}

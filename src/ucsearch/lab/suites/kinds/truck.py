@@ -22,16 +22,16 @@ from ucsearch.errors import InputError
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.gates.primary import Endpoint, PrimaryQuestion
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.kind import Opened, Rows, Selection, SuiteKind
 from ucsearch.lab.suites.kinds.rules import cost_tables, question_problems, tune_rules
 from ucsearch.lab.suites.kinds.series import SALT, Stretch, by_hash, is_design
 from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS, World
 from ucsearch.lab.suites.protocol.comparison import Protocol
-from ucsearch.lab.suites.protocol.expected_rows import Plan, both_splits
-from ucsearch.lab.suites.recheck.differences import Problem
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan, both_splits
+from ucsearch.lab.suites.recheck.differences import Discrepancy
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.panel import Panel
@@ -94,7 +94,7 @@ class TruckSettings(SettingsTable):
             forecaster=self.forecaster, engine=self.engine,
         ))  # fmt: skip
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         trucks = {
             region: tuple(sorted(f"{store} truck {g}" for store in stores for g in range(self.trucks)))
@@ -112,13 +112,13 @@ class TruckSettings(SettingsTable):
         """Families that may come from other files."""
         return tuple(store for _, store in self.stores)
 
-    def problems(self, rows: Sequence[Row], selection: Selection) -> Iterator[Problem]:
+    def problems(self, rows: Sequence[Row], selection: Selection) -> Iterator[Discrepancy]:
         """What is wrong about the question of a selection record."""
         return question_problems(self.candidate, frozenset(RULES), self.endpoint, self.delta, selection)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Store:
+class TruckStore:
     """Items of one store on their trucks, over the days of one split."""
 
     region: str
@@ -127,12 +127,12 @@ class Store:
     trucks: Trucks
 
 
-class Shop(Kind):
+class Shop(SuiteKind):
     """Data of all stores, cut into the days of each split."""
 
     s: TruckSettings
 
-    def __init__(self, suite: Suite, job: Job) -> None:
+    def __init__(self, suite: Suite, job: SuiteJob) -> None:
         super().__init__(suite, job)
         self.world = self.s.world()
         self.horizon: int = max(self.s.depth, self.world.binding.delay + 1) + 1
@@ -203,7 +203,7 @@ class Shop(Kind):
                 found[region][one.id] = [len(one.y) - self.s.days - self.horizon, len(one.y)]
         return found
 
-    def store(self, region: str, name: str, series: Sequence[Any], split: str) -> Store:
+    def store(self, region: str, name: str, series: Sequence[Any], split: str) -> TruckStore:
         """The items of a store with forecasts for the days of a split; validation sees nothing of the test."""
         if split == "test":
             self.job.require_open()
@@ -217,7 +217,7 @@ class Shop(Kind):
             np.random.default_rng([self.suite.seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:4])])
         )
         panel = self._with_costs(self.world.panel(stretches, self.horizon, key))
-        return Store(region, name, panel, self._trucks(panel))
+        return TruckStore(region, name, panel, self._trucks(panel))
 
     def _with_costs(self, panel: Panel) -> Panel:
         """Every item's own shortage cost."""
@@ -261,7 +261,7 @@ class Shop(Kind):
             out.extend(self._rows(split, store))
         return out
 
-    def _rows(self, split: str, store: Store) -> Iterator[dict[str, Any]]:
+    def _rows(self, split: str, store: TruckStore) -> Iterator[dict[str, Any]]:
         panel, trucks, s = store.panel, store.trucks, self.s
         begun = process_time()
         law = self.world.law({"mode": "closed"})

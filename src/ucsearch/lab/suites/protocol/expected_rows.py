@@ -12,9 +12,9 @@ from typing import Any
 
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.protocol.comparison import is_sampler
-from ucsearch.lab.suites.recheck.differences import Problem, differences
+from ucsearch.lab.suites.recheck.differences import Discrepancy, differences
 
-__all__ = ["Expected", "Plan", "both_splits", "budget_problems", "place_of", "row_problems"]
+__all__ = ["Expected", "RowPlan", "both_splits", "budget_problems", "place_of", "row_problems"]
 
 Table = Mapping[str, Any]
 Expected = int | tuple[str, ...] | None
@@ -25,7 +25,7 @@ SPENT = 0.95
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowPlan:
     """What a suite's rows must be."""
 
     series: Mapping[str, Mapping[str, Expected]]  # by split and family
@@ -40,10 +40,10 @@ class Plan:
     few: int | None = None  # series of each family on which samplers run; None: all
 
 
-def both_splits(series: Mapping[str, Expected], decisions: int, policies: Sequence[str]) -> Plan:
+def both_splits(series: Mapping[str, Expected], decisions: int, policies: Sequence[str]) -> RowPlan:
     """The plan of a suite whose validation and test are one window each, of the same series and policies."""
     splits = ("validation", "test")
-    return Plan(
+    return RowPlan(
         series=dict.fromkeys(splits, series), windows=dict.fromkeys(splits, 1),
         decisions=dict.fromkeys(splits, decisions), policies=dict.fromkeys(splits, frozenset(policies)),
         same_series=True,
@@ -53,7 +53,7 @@ def both_splits(series: Mapping[str, Expected], decisions: int, policies: Sequen
 # -------------------------------------------------------------------- rows
 
 
-def row_problems(plan: Plan, rows: Sequence[Row], *, opened: bool) -> Iterator[Problem]:
+def row_problems(plan: RowPlan, rows: Sequence[Row], *, opened: bool) -> Iterator[Discrepancy]:
     """What rows lack or have too much of. `opened`: whether there must be rows of the test split."""
     where = "rows.jsonl"
     held: dict[str, dict[str, dict[str, list[Row]]]] = {}
@@ -79,7 +79,9 @@ def row_problems(plan: Plan, rows: Sequence[Row], *, opened: bool) -> Iterator[P
             both = [sorted(held.get(split, {}).get(family, {})) for split in ("validation", "test")]
             if both[0] != both[1]:
                 odd = sorted(set(both[0]) ^ set(both[1]))[0]
-                yield Problem(f"{where} {family}", f"{odd} in one of validation and test", "the same series in both")
+                yield Discrepancy(
+                    f"{where} {family}", f"{odd} in one of validation and test", "the same series in both"
+                )
 
 
 def _first(ids: Sequence[str], count: int | None) -> Sequence[str]:
@@ -88,7 +90,9 @@ def _first(ids: Sequence[str], count: int | None) -> Sequence[str]:
     return ordered if count is None else ordered[:count]
 
 
-def _windows(plan: Plan, split: str, windows: Sequence[Row], where: str, sampled: bool = True) -> Iterator[Problem]:
+def _windows(
+    plan: RowPlan, split: str, windows: Sequence[Row], where: str, sampled: bool = True
+) -> Iterator[Discrepancy]:
     yield from differences(len(windows), plan.windows[split], f"{where} windows")
     ordered = sorted(windows, key=lambda row: int(row["window"]))
     decisions = plan.decisions[split]
@@ -109,20 +113,20 @@ def _windows(plan: Plan, split: str, windows: Sequence[Row], where: str, sampled
                 yield from _names(compared, plan.policies["candidate"], True, f"{place} candidates.{name}")
 
 
-def _names(found: Any, wanted: frozenset[str], exactly: bool, where: str) -> Iterator[Problem]:
+def _names(found: Any, wanted: frozenset[str], exactly: bool, where: str) -> Iterator[Discrepancy]:
     names = set(found or {})
     missing, strange = sorted(wanted - names), sorted(names - wanted)
     if missing:
-        yield Problem(where, f"nothing of {', '.join(missing)}", "declared by suite.toml")
+        yield Discrepancy(where, f"nothing of {', '.join(missing)}", "declared by suite.toml")
     if strange and exactly:
-        yield Problem(where, ", ".join(strange), "nothing of it in suite.toml")
+        yield Discrepancy(where, ", ".join(strange), "nothing of it in suite.toml")
 
 
-def budget_problems(policies: Mapping[str, Any], name: str, budget: float, where: str) -> Iterator[Problem]:
+def budget_problems(policies: Mapping[str, Any], name: str, budget: float, where: str) -> Iterator[Discrepancy]:
     """Whether a policy spent what it was given; `where` is the row."""
     found = (policies.get(name) or {}).get("expansions")
     if not (isinstance(found, (int, float)) and SPENT * budget <= found <= budget):
-        yield Problem(f"{where} {name}.expansions", repr(found), f"a budget of {budget:g}, spent")
+        yield Discrepancy(f"{where} {name}.expansions", repr(found), f"a budget of {budget:g}, spent")
 
 
 def place_of(row: Row) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Problem", "differences"]
+__all__ = ["Discrepancy", "differences"]
 
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
-class Problem:
+class Discrepancy:
     """One false claim: which member, what it says, what was derived."""
 
     where: str
@@ -24,18 +24,18 @@ class Problem:
         return f"{self.where}: the evidence says {self.claimed}, derived {self.derived}"
 
 
-def differences(claimed: Any, derived: Any, where: str) -> Iterator[Problem]:
+def differences(claimed: Any, derived: Any, where: str) -> Iterator[Discrepancy]:
     """Every leaf in which two JSON values differ; numbers may differ by rounding, since platforms do."""
     if isinstance(claimed, Mapping) and isinstance(derived, Mapping):
         for name in sorted({*claimed, *derived}):
             yield from differences(claimed.get(name, _ABSENT), derived.get(name, _ABSENT), f"{where}.{name}")
     elif _is_list(claimed) and _is_list(derived):
         if len(claimed) != len(derived):
-            yield Problem(where, f"{len(claimed)} entries", str(len(derived)))
+            yield Discrepancy(where, f"{len(claimed)} entries", str(len(derived)))
         for i, (a, b) in enumerate(zip(claimed, derived, strict=False)):
             yield from differences(a, b, f"{where}[{i}]")
     elif not _is_equal(claimed, derived):
-        yield Problem(where, _shown(claimed), _shown(derived))
+        yield Discrepancy(where, _shown(claimed), _shown(derived))
 
 
 def _is_equal(a: Any, b: Any) -> bool:

@@ -18,8 +18,8 @@ from ucsearch.lab.suites.evidence.ledger import LEDGER
 from ucsearch.lab.suites.evidence.manifest import Evidence, read_part
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.evidence.sample import draw_series
-from ucsearch.lab.suites.job import Job, Progress, RunOptions
-from ucsearch.lab.suites.recheck.differences import Problem, differences
+from ucsearch.lab.suites.job import Progress, RunOptions, SuiteJob
+from ucsearch.lab.suites.recheck.differences import Discrepancy, differences
 from ucsearch.lab.suites.run import data_of, evaluate, run_share
 from ucsearch.lab.suites.suite import Suite, parse_suite
 from ucsearch.records.canonical import canonical, loads
@@ -30,7 +30,7 @@ __all__ = ["rerun"]
 def rerun(
     evidence: Evidence, share: float, *, data_dir: Path | None = None, threads: int | None = None,
     progress: Progress | None = None, families: Mapping[str, str | Path] | None = None,
-) -> tuple[list[Problem], list[str]]:  # fmt: skip
+) -> tuple[list[Discrepancy], list[str]]:  # fmt: skip
     """What differs, and what was done. `families`: where the files are that the run took series from."""
     if not 0.0 < share <= 1.0:
         raise InputError("--rerun", share, "a share above 0 and at most 1")
@@ -76,7 +76,7 @@ def _share(
         "suite_sha256": hashlib.sha256(suite.text.encode()).hexdigest(),
     }
     opened = any(row["split"] == "test" for row in evidence.rows)
-    ran = run_share(suite, Job(folder / suite.name, identity, **options), evidence.selection, wanted, opened)
+    ran = run_share(suite, SuiteJob(folder / suite.name, identity, **options), evidence.selection, wanted, opened)
     return None if ran is None else _Found(ran[1], data_of(ran[0]), ran[0].left_out())
 
 
@@ -88,7 +88,7 @@ def _whole(evidence: Evidence, suite: Suite, folder: str, options: RunOptions) -
     return _Found([loads(line) for line in body.splitlines()], run.statement["predicate"]["data"])
 
 
-def _compared(rows: Sequence[Row], found: _Found, wanted: set[tuple[str, str]]) -> Iterator[Problem]:
+def _compared(rows: Sequence[Row], found: _Found, wanted: set[tuple[str, str]]) -> Iterator[Discrepancy]:
     key = ("split", "family", "series", "window")
     made = {tuple(row[k] for k in key): loads(canonical(row)) for row in found.rows}
     for row in rows:
@@ -97,17 +97,17 @@ def _compared(rows: Sequence[Row], found: _Found, wanted: set[tuple[str, str]]) 
         place = "rows.jsonl " + " ".join(str(row[k]) for k in key)
         other = made.pop(tuple(row[k] for k in key), None)
         if other is None:
-            yield Problem(place, "a row", "none when run again")
+            yield Discrepancy(place, "a row", "none when run again")
             continue
         own = {**row, "policies": {n: v for n, v in (row.get("policies") or {}).items() if n not in found.left_out}}
         other = {**other, "policies": other.get("policies") or {}}
         if canonical(own) != canonical(other):
             yield from _first(own, other, place)
     for left in sorted(made, key=str):
-        yield Problem("rows.jsonl", "nothing", f"a row {' '.join(map(str, left))} when run again")
+        yield Discrepancy("rows.jsonl", "nothing", f"a row {' '.join(map(str, left))} when run again")
 
 
-def _first(own: Mapping[str, Any], other: Mapping[str, Any], where: str) -> Iterator[Problem]:
+def _first(own: Mapping[str, Any], other: Mapping[str, Any], where: str) -> Iterator[Discrepancy]:
     """The members that differ in bytes, each with its first difference."""
     for name in sorted({*own, *other}):
         a, b = own.get(name), other.get(name)
@@ -115,4 +115,4 @@ def _first(own: Mapping[str, Any], other: Mapping[str, Any], where: str) -> Iter
             yield from _first(a, b, f"{where} {name}")
         elif canonical(a) != canonical(b):
             shown = next(differences(a, b, f"{where} {name}"), None)
-            yield shown or Problem(f"{where} {name}", "these bytes", "others, equal to nine digits")
+            yield shown or Discrepancy(f"{where} {name}", "these bytes", "others, equal to nine digits")

@@ -44,26 +44,26 @@ from ucsearch.lab.suites.gates.primary import GATE
 from ucsearch.lab.suites.gates.primary import value_record as primary_record
 from ucsearch.lab.suites.gates.value import value_record
 from ucsearch.lab.suites.protocol.comparison import Protocol
-from ucsearch.lab.suites.protocol.expected_rows import Plan, row_problems
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan, row_problems
 from ucsearch.lab.suites.protocol.selection import declare, select
-from ucsearch.lab.suites.recheck.differences import Problem, differences
+from ucsearch.lab.suites.recheck.differences import Discrepancy, differences
 from ucsearch.lab.suites.recheck.second import gate_again, value_bounds_again
 from ucsearch.lab.suites.suite import Suite, parse_suite
 from ucsearch.records.canonical import canonical, loads
 
-__all__ = ["FALSE", "MALFORMED", "VALID", "Problem", "Report", "differences", "verify_evidence"]
+__all__ = ["FALSE", "MALFORMED", "VALID", "Discrepancy", "EvidenceReport", "differences", "verify_evidence"]
 
 VALID, FALSE, MALFORMED = 0, 1, 2
 DECISIONS = 20  # of the sample
 
 
 @dataclass(frozen=True)
-class Report:
+class EvidenceReport:
     """What was found about one folder."""
 
     folder: Path
     code: int  # 0 valid, 1 a claim is false, 2 malformed
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Discrepancy, ...] = ()
     malformed: str = ""
     notes: tuple[str, ...] = ()  # what was not derived
     evidence: Evidence | None = None
@@ -81,7 +81,7 @@ def verify_evidence(
     task: Any = None,
     ledger: Path | str | None = None,
     kept: str | None = None,
-) -> Report:
+) -> EvidenceReport:
     """Check a folder. `decisions`: how many of the sample are verified, spread evenly; `budget`: nodes for each.
 
     `ledger`: the ledger of looks; unless given, `looks.jsonl` beside the folder. `kept`: head of one of its looks that
@@ -91,11 +91,11 @@ def verify_evidence(
     try:
         evidence = read_evidence(path)
     except FalseClaim as error:
-        return Report(path, FALSE, (Problem(error.where, repr(error.claimed), repr(error.derived)),))
+        return EvidenceReport(path, FALSE, (Discrepancy(error.where, repr(error.claimed), repr(error.derived)),))
     except UCSearchError as error:
-        return Report(path, MALFORMED, malformed=str(error))
+        return EvidenceReport(path, MALFORMED, malformed=str(error))
     notes: list[str] = []
-    problems: list[Problem] = []
+    problems: list[Discrepancy] = []
     try:
         looks = read_ledger(path.resolve().parent / LEDGER if ledger is None else Path(ledger))
         if kept is not None:
@@ -112,19 +112,19 @@ def verify_evidence(
         problems.extend(_sample(evidence, decisions, budget, task, notes))
     except UCSearchError as error:
         # Nothing more can be derived; what was found false before stays false.
-        return Report(path, FALSE if problems else MALFORMED, tuple(problems), str(error), evidence=evidence)
+        return EvidenceReport(path, FALSE if problems else MALFORMED, tuple(problems), str(error), evidence=evidence)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         # Members of a table or check that are of another type than the protocol writes.
         text = f"a member of another form ({type(error).__name__}: {error})"
-        return Report(path, FALSE if problems else MALFORMED, tuple(problems), text, evidence=evidence)
+        return EvidenceReport(path, FALSE if problems else MALFORMED, tuple(problems), text, evidence=evidence)
     notes.extend(_not_derived(evidence.predicate))
-    return Report(path, FALSE if problems else VALID, tuple(problems), notes=tuple(notes), evidence=evidence)
+    return EvidenceReport(path, FALSE if problems else VALID, tuple(problems), notes=tuple(notes), evidence=evidence)
 
 
 # -------------------------------------------------------------------- steps
 
 
-def _suite(e: Evidence) -> Iterator[Problem]:
+def _suite(e: Evidence) -> Iterator[Discrepancy]:
     p = e.predicate
     # The settings write defaults out; what the file says must be among them.
     yield from differences(_restricted(p["settings"], e.suite), loads(canonical(_plain(e.suite))), "predicate.settings")
@@ -138,11 +138,11 @@ def _suite(e: Evidence) -> Iterator[Problem]:
         yield from differences(p["protocol"]["seed"], p["settings"].get("seed"), "predicate.protocol.seed")
 
 
-def _splits(e: Evidence, plan: Plan) -> Iterator[Problem]:
+def _splits(e: Evidence, plan: RowPlan) -> Iterator[Discrepancy]:
     p = e.predicate
     for text in split_problems(e.rows, p["splits"]):
         where, _, what = text.partition(": ")
-        yield Problem(where, "a clean split", what)
+        yield Discrepancy(where, "a clean split", what)
     opened = "test" in plan.series and e.selection is not None and may_open(e.rows, e.selection)
     yield from row_problems(plan, e.rows, opened=opened)
     if p["protocol"] is not None:
@@ -151,14 +151,14 @@ def _splits(e: Evidence, plan: Plan) -> Iterator[Problem]:
         yield from differences(sorted(protocol.families), wanted, "predicate.protocol.families")
         yield from differences(dict(protocol.windows), dict(plan.windows), "predicate.protocol.windows")
     elif any(split in plan.series for split in ("validation", "test")):
-        yield Problem("predicate.protocol", "nothing", "a protocol, since there is something to choose or to open")
+        yield Discrepancy("predicate.protocol", "nothing", "a protocol, since there is something to choose or to open")
 
 
-def _selection(e: Evidence, suite: Suite, plan: Plan) -> Iterator[Problem]:
+def _selection(e: Evidence, suite: Suite, plan: RowPlan) -> Iterator[Discrepancy]:
     record, p = e.selection, e.predicate
     if record is None:
         if "test" in plan.series or "validation" in plan.series:
-            yield Problem("selection.json", "no selection", "a suite that chooses before it opens its test split")
+            yield Discrepancy("selection.json", "no selection", "a suite that chooses before it opens its test split")
         return
     yield from differences(record["protocol"], p["protocol"] or record["protocol"], "selection.json.protocol")
     hashes = {"card_sha256": e.digests["card.md"], "suite_sha256": e.digests["suite.toml"]}
@@ -189,7 +189,7 @@ def _look(e: Evidence) -> Look:
     return Look(e.predicate["suite"], *(e.digests[name] for name in ("suite.toml", "card.md", "selection.json")))
 
 
-def _looks(e: Evidence, plan: Plan, looks: list[dict[str, Any]]) -> Iterator[Problem]:
+def _looks(e: Evidence, plan: RowPlan, looks: list[dict[str, Any]]) -> Iterator[Discrepancy]:
     """The ledger must know of this opening: the same suite file, card and selection, the same series and periods."""
     tested = [row for row in e.rows if row["split"] == "test"]
     own = _own(e, looks)
@@ -198,20 +198,24 @@ def _looks(e: Evidence, plan: Plan, looks: list[dict[str, Any]]) -> Iterator[Pro
             return
         held = [look for look in looks if look["suite"] == e.predicate["suite"]]
         if not held or e.selection is None:
-            yield Problem(LEDGER, "rows of the test split", f"no look of {e.predicate['suite']} in the ledger")
+            yield Discrepancy(LEDGER, "rows of the test split", f"no look of {e.predicate['suite']} in the ledger")
             return
         for file in ("suite.toml", "card.md", "selection.json"):
             name = f"{file.partition('.')[0]}_sha256"
             known = [look[name] for look in held]
             if e.digests[file] not in known:
-                yield Problem(f"{LEDGER} {file}", e.digests[file], f"looks under {', '.join(sorted(set(known)))} only")
-        yield Problem(LEDGER, "a look", "none under this suite file, card and selection together")
+                yield Discrepancy(
+                    f"{LEDGER} {file}", e.digests[file], f"looks under {', '.join(sorted(set(known)))} only"
+                )
+        yield Discrepancy(LEDGER, "a look", "none under this suite file, card and selection together")
         return
     if not tested:
-        yield Problem("rows.jsonl", "no row of the test split", f"look {own['look']} opened it")
+        yield Discrepancy("rows.jsonl", "no row of the test split", f"look {own['look']} opened it")
         return
     if e.selection is not None and not is_tied(own_line(looks, _look(e)) or {}, e.selection):
-        yield Problem(f"{LEDGER} repeats", "another choice", "the selection of the look that the line says it repeats")
+        yield Discrepancy(
+            f"{LEDGER} repeats", "another choice", "the selection of the look that the line says it repeats"
+        )
     families = (e.selection or {})["protocol"]["families"]
     spans = by_dataset(_spans(tested), families, e.predicate["suite"])
     named = {name: sorted(series) for name, series in own["opened"].items()}
@@ -224,7 +228,7 @@ def _looks(e: Evidence, plan: Plan, looks: list[dict[str, Any]]) -> Iterator[Pro
             # Where only the latest values are used, rows count from these, the ledger from the first.
             shift = seen[0] - start if plan.truncated else 0
             if not (shift >= 0 and seen[0] == start + shift and stop + shift <= seen[1]):
-                yield Problem(
+                yield Discrepancy(
                     f"{LEDGER} {dataset}/{one}", f"periods {start} to {stop - 1}", f"opened {seen[0]} to {seen[1] - 1}"
                 )
 
@@ -241,7 +245,7 @@ def _spans(rows: list[Row]) -> dict[str, dict[str, list[int]]]:
     return spans
 
 
-def _derived(e: Evidence, looks: list[dict[str, Any]]) -> Iterator[Problem]:
+def _derived(e: Evidence, looks: list[dict[str, Any]]) -> Iterator[Discrepancy]:
     p, own = e.predicate, _own(e, looks)
     count, earlier = (0, []) if own is None else before(looks, own)
     derived = derive(
@@ -252,7 +256,7 @@ def _derived(e: Evidence, looks: list[dict[str, Any]]) -> Iterator[Problem]:
         yield from differences(p[name], derived[name], f"predicate.{name}")
 
 
-def _gate(e: Evidence) -> Iterator[Problem]:
+def _gate(e: Evidence) -> Iterator[Discrepancy]:
     """The gate's figures by the second program."""
     if e.predicate["gate"] and e.selection is not None:
         again = gate_again(e.rows, e.selection["protocol"], e.selection)
@@ -264,18 +268,18 @@ def _gate(e: Evidence) -> Iterator[Problem]:
             yield from differences(held[place], low, f"predicate.value.deltas {' '.join(place)} (second program)")
 
 
-def _drawn(e: Evidence, plan: Plan) -> Iterator[Problem]:
+def _drawn(e: Evidence, plan: RowPlan) -> Iterator[Discrepancy]:
     """Whether the sample holds the decisions that the rows draw."""
     names = [one.name for one in draw(e.rows, max(1, plan.sampled))]
     if e.sample is None:
         if names:
-            yield Problem("sample.jsonl", "no sample of decisions", f"{len(names)} drawn by the rows")
+            yield Discrepancy("sample.jsonl", "no sample of decisions", f"{len(names)} drawn by the rows")
         return
     held = [(loads(line).get("record") or {}).get("series") for line in e.sample.read_bytes().splitlines()]
     yield from differences(held, names, "sample.jsonl series")
 
 
-def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: list[str]) -> Iterator[Problem]:
+def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: list[str]) -> Iterator[Discrepancy]:
     from ucsearch.verify import NoTask, verify_record
     from ucsearch.verify.chain import follow
     from ucsearch.verify.read import EntrySource, Malformed
@@ -292,7 +296,7 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
     except Malformed as error:
         raise EvidenceError(f"sample.jsonl: {error}") from error
     except Invalid as error:
-        yield Problem(f"sample.jsonl {error.where}", "an unbroken chain", str(error))
+        yield Discrepancy(f"sample.jsonl {error.where}", "an unbroken chain", str(error))
         return
     chosen = _spread(len(entries), decisions)
     notes.append(f"{len(chosen)} of {len(entries)} sampled decisions were verified")
@@ -306,7 +310,7 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
             raise EvidenceError(f"sample.jsonl[{i}]: {verdict}")
         if verdict.code:
             # "Weaker" is no proof of the claim, and a claim without proof does not stand.
-            yield Problem(f"sample.jsonl[{i}] {verdict.where}", "a right decision record", str(verdict))
+            yield Discrepancy(f"sample.jsonl[{i}] {verdict.where}", "a right decision record", str(verdict))
 
 
 def _spread(count: int, wanted: int) -> list[int]:

@@ -12,7 +12,7 @@ from ucsearch.replay.statistics import mean, scale_free_delta
 from ucsearch.report import charts
 from ucsearch.report.text import column_texts, count_text, is_number, number, short, signed
 
-__all__ = ["Table", "conditions", "deltas", "failures", "forests", "key_figures", "manifest_table", "nested",
+__all__ = ["PageTable", "conditions", "deltas", "failures", "forests", "key_figures", "manifest_table", "nested",
            "policy_name", "records", "sentence", "splits", "table", "worst_series"]  # fmt: skip
 
 Record = Mapping[str, Any]
@@ -36,7 +36,7 @@ _WORDS = {
 _SIGNS = {">=": "≥", "<=": "≤", "==": "="}
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """Cells as text; columns of numbers stand right with equal decimals."""
 
     caption: str
@@ -49,7 +49,7 @@ class Table(NamedTuple):
 def table(
     caption: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], *, hows: Sequence[str] = (),
     ours: Sequence[int] = (),
-) -> Table:  # fmt: skip
+) -> PageTable:  # fmt: skip
     """Values as a table. `hows`: by column how it was computed, which decides on decimals."""
     texts, numeric = [], []
     for i, column in enumerate(zip(*rows, strict=True)):
@@ -58,7 +58,7 @@ def table(
             texts.append(column_texts(column, hows[i] if i < len(hows) else ""))
         else:
             texts.append([_cell(v) for v in column])
-    return Table(caption, heads, list(zip(*texts, strict=True)), numeric, ours)
+    return PageTable(caption, heads, list(zip(*texts, strict=True)), numeric, ours)
 
 
 def _cell(value: Any) -> str:
@@ -70,14 +70,14 @@ def _cell(value: Any) -> str:
     return number(value)
 
 
-def records(caption: str, rows: Sequence[Record]) -> Table:
+def records(caption: str, rows: Sequence[Record]) -> PageTable:
     """Dictionaries as a table, what a row is about before its figures."""
     keys = list(dict.fromkeys(str(k) for r in rows for k in r))
     keys.sort(key=lambda k: any(is_number(r.get(k)) for r in rows))
     return table(caption, [sentence(k) for k in keys], [[r.get(k) for k in keys] for r in rows])
 
 
-def nested(caption: str, value: Any) -> Table:
+def nested(caption: str, value: Any) -> PageTable:
     """A figure or settings of whatever shape: records as they are, else a line for each leaf."""
     if isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
         return records(caption, value)
@@ -114,7 +114,7 @@ def key_figures(key: Record) -> dict[str, str]:
     return out
 
 
-def conditions(caption: str, rows: Sequence[Record]) -> Table:
+def conditions(caption: str, rows: Sequence[Record]) -> PageTable:
     """Rows of a gate, of checks or of the audit."""
     about = [k for k in ("family", "comparator", "windows", "positive") if any(r.get(k) is not None for r in rows)]
     heads = ["Condition", *map(sentence, about), "Seen", "Needed", "Result"]
@@ -127,7 +127,7 @@ def conditions(caption: str, rows: Sequence[Record]) -> Table:
     return table(caption, heads, lines)
 
 
-def splits(predicate: Record, rows: Sequence[Record]) -> Table:
+def splits(predicate: Record, rows: Sequence[Record]) -> PageTable:
     """Series and windows of each split."""
     declared = predicate["splits"]
     names = sorted({family for families in declared.values() for family in families})
@@ -140,7 +140,7 @@ def splits(predicate: Record, rows: Sequence[Record]) -> Table:
     return table("Splits", heads, lines)
 
 
-def manifest_table(content: Record) -> Table:
+def manifest_table(content: Record) -> PageTable:
     """A table of the manifest, as it was filled from the rows."""
     group = list(content.get("group") or [])
     columns = list(content.get("columns") or [])
@@ -195,7 +195,7 @@ def _secondary(predicate: Record, name: str) -> str:
     return f"{head}; 95 % interval over {clusters} {signed(row['low'])} to {signed(row['high'])}."
 
 
-def deltas(predicate: Record) -> Table:
+def deltas(predicate: Record) -> PageTable:
     """All bounds of the manifest."""
     names = ("series", "better", "mean", "student", "bootstrap", "percentile", "upper")
     heads = ["Family", "Against", "Series", "Better on", "Mean", "Student-t", "Bootstrap-t", "Percentile", "Upper"]
@@ -203,7 +203,7 @@ def deltas(predicate: Record) -> Table:
     return table("", heads, rows)
 
 
-def worst_series(predicate: Record, rows: Sequence[Record]) -> Table:
+def worst_series(predicate: Record, rows: Sequence[Record]) -> PageTable:
     """The series that were furthest behind a comparator of the gate (any comparator, where there is no gate)."""
     protocol = predicate["protocol"]
     found: list[tuple[float, str, str, str, float, float]] = []

@@ -16,7 +16,7 @@ from ucsearch.lab.suites.gates.claims import status_rows
 from ucsearch.lab.suites.gates.conclusions import conclusion
 from ucsearch.lab.suites.gates.primary import GATE
 from ucsearch.lab.suites.protocol.comparison import COMPARATORS
-from ucsearch.lab.suites.recheck.verify import Report, verify_evidence
+from ucsearch.lab.suites.recheck.verify import EvidenceReport, verify_evidence
 from ucsearch.lab.suites.report import figures
 from ucsearch.lab.suites.report.figures import policy_name, table
 from ucsearch.lab.suites.suite import suite_names
@@ -62,7 +62,7 @@ def write_reports(directory: Path, out: Path | None = None) -> list[Path]:
     return written + [_write(root / place / NAME, page) for place, page in zip(places, pages, strict=True)]
 
 
-def _load(directory: Path) -> list[Report]:
+def _load(directory: Path) -> list[EvidenceReport]:
     """All evidence at or below a folder. A page of figures that do not follow from their rows would only spread them,
     so one false or malformed folder is an error that names it. Sampled decisions are left to `evidence verify`."""
     if not directory.is_dir():
@@ -100,7 +100,7 @@ def embedded(value: Any) -> str:
 # -------------------------------------------------------------------- one suite
 
 
-def suite_page(report: Report, back: str = "") -> str:
+def suite_page(report: EvidenceReport, back: str = "") -> str:
     """The page of one evidence folder; `back` is the address of the index, if there is one."""
     evidence = _evidence(report)
     p, rows = evidence.predicate, evidence.rows
@@ -132,7 +132,7 @@ def suite_page(report: Report, back: str = "") -> str:
     )  # fmt: skip
 
 
-def _evidence(report: Report) -> Evidence:
+def _evidence(report: EvidenceReport) -> Evidence:
     if report.evidence is None:
         raise EvidenceError(f"{report.folder}: no evidence")
     return report.evidence
@@ -251,7 +251,7 @@ def _value(evidence: Evidence) -> dict[str, Any] | None:
 # -------------------------------------------------------------------- several
 
 
-def index_page(entries: Sequence[tuple[Report, str]]) -> str:
+def index_page(entries: Sequence[tuple[EvidenceReport, str]]) -> str:
     """A line for every suite: what each gate says and what to conclude. `entries`: with the address of the page."""
     predicates = [_evidence(report).predicate for report, _ in entries]
     addresses = {p["suite"]: address for p, (_, address) in zip(predicates, entries, strict=True)}

@@ -26,9 +26,9 @@ from ucsearch.tasks.direction import Direction
 from ucsearch.trace import Trace
 
 __all__ = [
-    "Answers",
-    "Budget",
-    "Walk",
+    "ActionTable",
+    "DirectionWalk",
+    "SearchBudget",
     "answers",
     "average",
     "counted",
@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Answers(NamedTuple):
+class ActionTable(NamedTuple):
     """What a policy does at each of T decisions in each of D directions held."""
 
     action: Ints  # (T, D) index into the task's actions
@@ -50,7 +50,7 @@ class Answers(NamedTuple):
     scores: Ints  # (T, D) actions scored
 
 
-class Walk(NamedTuple):
+class DirectionWalk(NamedTuple):
     """One policy along one series."""
 
     action: Floats  # (T,) -1, 0 or 1
@@ -60,7 +60,7 @@ class Walk(NamedTuple):
     violations: int  # actions that were not allowed
 
 
-class Budget(NamedTuple):
+class SearchBudget(NamedTuple):
     """What the searches of a suite may use; the same for every series."""
 
     depth: int
@@ -81,7 +81,7 @@ def counted(config: Direction, decisions: int) -> int:
     return decisions * len(directions(config))
 
 
-def answers(config: Direction, members: Floats, policy: Policy, threads: int | None = None) -> Answers:
+def answers(config: Direction, members: Floats, policy: Policy, threads: int | None = None) -> ActionTable:
     """Ask `policy` about T forecasts (T, J, H) in every direction held."""
     held = directions(config)
     count = len(members)
@@ -97,10 +97,10 @@ def answers(config: Direction, members: Floats, policy: Policy, threads: int | N
     if not (index >= 0).all():
         raise InputError("policy", f"no action in window {int(np.argmin(index >= 0))}", "an action in every window")
     shape = (count, len(held))
-    return Answers(index.reshape(shape), panel.expansions.reshape(shape), panel.action_scores.reshape(shape))
+    return ActionTable(index.reshape(shape), panel.expansions.reshape(shape), panel.action_scores.reshape(shape))
 
 
-def walk(config: Direction, tables: Sequence[Answers], outcomes: Floats) -> list[Walk]:
+def walk(config: Direction, tables: Sequence[ActionTable], outcomes: Floats) -> list[DirectionWalk]:
     """Follow every table from flat through realised outcomes (T,): an episode each of the one walk."""
     count, steps, task, start = len(tables), len(outcomes), config.task(), config.state(0.0)
     realised = np.tile(np.asarray(outcomes, np.float64), (count, 1))
@@ -114,7 +114,9 @@ def walk(config: Direction, tables: Sequence[Answers], outcomes: Floats) -> list
     chooser = _LookedUp(config, tables)
     done = follow(panel, chooser, engine="python")
     return [
-        Walk(done.actions[n], done.rewards[n], int(done.expansions[n]), int(chooser.scores[n]), int(done.violations[n]))
+        DirectionWalk(
+            done.actions[n], done.rewards[n], int(done.expansions[n]), int(chooser.scores[n]), int(done.violations[n])
+        )
         for n in range(count)
     ]
 
@@ -122,7 +124,7 @@ def walk(config: Direction, tables: Sequence[Answers], outcomes: Floats) -> list
 class _LookedUp:
     """The answer for the direction held."""
 
-    def __init__(self, config: Direction, tables: Sequence[Answers]) -> None:
+    def __init__(self, config: Direction, tables: Sequence[ActionTable]) -> None:
         self.tables, self.held = tables, directions(config)
         self.scores = np.zeros(len(tables), np.int64)
 
@@ -135,20 +137,20 @@ class _LookedUp:
         return Choice.at(seen, index, expansions)
 
 
-def hindsight(config: Direction, outcomes: Floats) -> Walk:
+def hindsight(config: Direction, outcomes: Floats) -> DirectionWalk:
     """The best walk in hindsight, proved, by the exact search on what really happened."""
     trace = Trace.from_members(np.asarray(outcomes)[None, :])
     plan = search(config.task(), config.state(0.0), trace, Exact(depth=len(outcomes), mode="mean"))
     if not plan.proved:
         raise InputError("outcomes", f"{len(outcomes)} steps", "few enough for an exact search")
     rewards = np.array(plan.step_rewards)
-    return Walk(np.array(plan.path), rewards, plan.expansions, plan.action_scores, 0)
+    return DirectionWalk(np.array(plan.path), rewards, plan.expansions, plan.action_scores, 0)
 
 
 # -------------------------------------------------------------------- what is compared
 
 
-def policies(budget: Budget, risk: float, seed: int) -> dict[str, tuple[Policy, ...]]:
+def policies(budget: SearchBudget, risk: float, seed: int) -> dict[str, tuple[Policy, ...]]:
     """Every policy by name, the stochastic ones once per seed. Candidates are ranked by C, paths by S, as the paper
     does; `*-even` are the sampling comparators with plans spread evenly over the tree instead of drawn one by one."""
     common: dict[str, Any] = {"depth": budget.depth, "spread": "variance"}
@@ -172,7 +174,7 @@ def policies(budget: Budget, risk: float, seed: int) -> dict[str, tuple[Policy, 
 # -------------------------------------------------------------------- what came of it
 
 
-def figures(one: Walk, best: Walk, block: int) -> dict[str, float]:
+def figures(one: DirectionWalk, best: DirectionWalk, block: int) -> dict[str, float]:
     """The metrics of a walk; `best` is the hindsight oracle's, `block` the decisions per block of CVaR20 by blocks."""
     rewards = one.reward
     before = np.concatenate([[0.0], one.action[:-1]])

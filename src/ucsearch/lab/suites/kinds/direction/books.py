@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.records import FI2010, OrderBook, ResolvedFile
-from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.job import SuiteJob
 
 __all__ = ["CLASSES", "FEATURES", "Book", "Cut", "book_of", "features_of", "from_fi2010", "load_book", "made_book"]
 
@@ -121,7 +121,7 @@ class Book:
         ahead = at[:, None] + np.arange(count + 1)
         return np.asarray(np.diff(self.mid[np.minimum(ahead, len(self.mid) - 1)], axis=1) / usual)
 
-    def block(self, start: int, split: str, job: Job) -> Ints:
+    def block(self, start: int, split: str, job: SuiteJob) -> Ints:
         """The samples of a block; those of the test only when it is open."""
         if split == "test":
             job.require_open()

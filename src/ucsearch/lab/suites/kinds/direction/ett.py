@@ -21,10 +21,10 @@ from ucsearch.lab.comparators import RiskGreedy, key_from, match_exposure
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.evidence.sample import Drawn, entry
 from ucsearch.lab.suites.evidence.tables import cell_check, column
-from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.job import SuiteJob
 from ucsearch.lab.suites.kinds.direction.actions import (
-    Budget,
-    Walk,
+    DirectionWalk,
+    SearchBudget,
     answers,
     average,
     counted,
@@ -36,10 +36,10 @@ from ucsearch.lab.suites.kinds.direction.actions import (
 from ucsearch.lab.suites.kinds.direction.certificates import WHERE, certificate, certified_walk
 from ucsearch.lab.suites.kinds.direction.sources import (
     COLUMN,
+    DirectionSource,
     Model,
-    Part,
-    Source,
-    Split,
+    SeriesPart,
+    SeriesSplit,
     calibration,
     ensemble,
     forecaster,
@@ -47,11 +47,11 @@ from ucsearch.lab.suites.kinds.direction.sources import (
     returns_of,
 )
 from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, shown
-from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.kinds.kind import Opened, Rows, Selection, SuiteKind
 from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
-from ucsearch.lab.suites.protocol.expected_rows import Plan
-from ucsearch.lab.suites.recheck.differences import Problem
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan
+from ucsearch.lab.suites.recheck.differences import Discrepancy
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Policy, UCBeam
 from ucsearch.tasks.direction import Direction
@@ -92,8 +92,8 @@ class DirectionSettings(SettingsTable):
     expect_sampling: int | None = Field(None, description="expansions of random shooting and CEM per series")
 
     @property
-    def budget(self) -> Budget:
-        return Budget(self.depth, self.width, self.top_k, self.samples, self.simulations, self.policy_seeds)
+    def budget(self) -> SearchBudget:
+        return SearchBudget(self.depth, self.width, self.top_k, self.samples, self.simulations, self.policy_seeds)
 
     @property
     def config(self) -> Direction:
@@ -103,13 +103,13 @@ class DirectionSettings(SettingsTable):
     def models(self) -> tuple[Model, ...]:
         return tuple(Model(*values) for values in product(self.ridge, self.pull, self.discount, self.vary))
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         names = self.files or tuple(f"made-{n}" for n in range(self.generated))
         families = {name: (f"{name}/OT",) for name in names}
         policies = ("greedy", "risk-greedy", "beam", "rand-shoot", "cem", "uc", "uc-mcts", "random",
                     "risk-greedy-matched", "oracle", "forecast")  # fmt: skip
-        return Plan(
+        return RowPlan(
             series={"validation": families, "test": families},
             windows={"validation": 1, "test": 1},
             decisions={"validation": self.validation, "test": self.decisions},
@@ -120,7 +120,7 @@ class DirectionSettings(SettingsTable):
             same_series=True,
         )
 
-    def problems(self, rows: Sequence[Row], selection: Mapping[str, Any]) -> Iterator[Problem]:
+    def problems(self, rows: Sequence[Row], selection: Mapping[str, Any]) -> Iterator[Discrepancy]:
         """What is wrong about the choice of a selection record."""
 
         def best(figures: dict[str, float]) -> tuple[str, float]:
@@ -131,15 +131,15 @@ class DirectionSettings(SettingsTable):
         )
 
 
-class EttDirection(Kind):
+class EttDirection(SuiteKind):
     """Chooses forecaster and matched risk on validation, then runs every policy on the test part."""
 
     describes = True
     s: DirectionSettings
 
-    def __init__(self, suite: Suite, job: Job) -> None:
+    def __init__(self, suite: Suite, job: SuiteJob) -> None:
         super().__init__(suite, job)
-        split = Split(self.s.validation, self.s.decisions, self.s.depth)
+        split = SeriesSplit(self.s.validation, self.s.decisions, self.s.depth)
         self.sources = load_sources(self.s.files, self.s.generated, self.s.length, suite.seed, split, job.data_dir)
         self.files = [file for source in self.sources for file in source.files]
         self.datasets = {source.name: "ett" if self.s.files else "generated" for source in self.sources}
@@ -205,12 +205,12 @@ def _key(suite: Suite) -> int:
     return key_from(np.random.default_rng([suite.seed, 0]))
 
 
-def _members(suite: Suite, part: Part, model: Model) -> Floats:
+def _members(suite: Suite, part: SeriesPart, model: Model) -> Floats:
     s: DirectionSettings = suite.settings
     return returns_of(part, forecaster(model, s.paths), s.depth, _key(suite))
 
 
-def _row(split: str, part: Part) -> dict[str, Any]:
+def _row(split: str, part: SeriesPart) -> dict[str, Any]:
     return {"split": split, "family": part.name, "series": _series(part.name), "window": 0, "start": part.start,
             "decisions": len(part.cutoffs), "policies": {}, "certificate": None}  # fmt: skip
 
@@ -218,14 +218,14 @@ def _row(split: str, part: Part) -> dict[str, Any]:
 # -------------------------------------------------------------------- validation
 
 
-def _scores(suite: Suite, job: Job, source: Source) -> dict[str, Any]:
+def _scores(suite: Suite, job: SuiteJob, source: DirectionSource) -> dict[str, Any]:
     """Calibration of every candidate forecaster on one series."""
     s: DirectionSettings = suite.settings
     part = source.part("validation", job)
     return {m.id: calibration(part, forecaster(m, s.paths), s.depth, _key(suite), s.levels) for m in s.models}
 
 
-def _match(suite: Suite, job: Job, sources: tuple[Source, ...], model: Model) -> dict[str, Any]:
+def _match(suite: Suite, job: SuiteJob, sources: tuple[DirectionSource, ...], model: Model) -> dict[str, Any]:
     """The risk at which risk-greedy is as often in the market as UC-Beam, over all series together."""
     s: DirectionSettings = suite.settings
     parts = [source.part("validation", job) for source in sources]
@@ -244,7 +244,7 @@ def _match(suite: Suite, job: Job, sources: tuple[Source, ...], model: Model) ->
 
 
 def _validation(
-    suite: Suite, job: Job, source: Source, model: Model, matched: float, scores: dict[str, Any]
+    suite: Suite, job: SuiteJob, source: DirectionSource, model: Model, matched: float, scores: dict[str, Any]
 ) -> dict[str, Any]:
     """A row with what the candidates gave, and how the policies do there under the chosen one."""
     s: DirectionSettings = suite.settings
@@ -263,7 +263,7 @@ def _validation(
 # -------------------------------------------------------------------- test
 
 
-def _test(suite: Suite, job: Job, source: Source, model: Model, matched: float) -> dict[str, Any]:
+def _test(suite: Suite, job: SuiteJob, source: DirectionSource, model: Model, matched: float) -> dict[str, Any]:
     s: DirectionSettings = suite.settings
     part = source.part("test", job)
     members, best = _members(suite, part, model), hindsight(s.config, part.outcomes)
@@ -286,7 +286,7 @@ def _test(suite: Suite, job: Job, source: Source, model: Model, matched: float) 
     return {"row": row, "seconds": seconds, "searches": counted(s.config, len(members))}
 
 
-def _certified(suite: Suite, job: Job, part: Part, members: Floats, model: Model) -> DecisionPanel:
+def _certified(suite: Suite, job: SuiteJob, part: SeriesPart, members: Floats, model: Model) -> DecisionPanel:
     """UC-Beam's own walk, decision by decision, with certificates."""
     s: DirectionSettings = suite.settings
     (policy,) = policies(s.budget, s.risk, suite.seed)["uc"]
@@ -295,7 +295,7 @@ def _certified(suite: Suite, job: Job, part: Part, members: Floats, model: Model
 
 
 def _sample(
-    suite: Suite, job: Job, sources: tuple[Source, ...], model: Model, drawn: Sequence[Drawn]
+    suite: Suite, job: SuiteJob, sources: tuple[DirectionSource, ...], model: Model, drawn: Sequence[Drawn]
 ) -> list[dict[str, Any]]:
     """The drawn decisions as entries of an exported log."""
     panels = {}
@@ -308,7 +308,7 @@ def _sample(
 
 def _mechanism(
     s: DirectionSettings, members: Floats, outcomes: Floats, top_k: int, threads: int | None
-) -> tuple[Walk, dict[str, float]]:
+) -> tuple[DirectionWalk, dict[str, float]]:
     """How often lambda_c (in the pruning) and lambda (in the path's score) change the action UC-Beam takes where it is.
 
     Against the search without either: pruning alone, path alone, both; and each on top of the other.

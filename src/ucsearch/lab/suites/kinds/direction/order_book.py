@@ -19,16 +19,16 @@ from pydantic import Field
 from ucsearch.decision.decision import DecisionPanel
 from ucsearch.lab.suites.evidence.sample import Drawn, entry
 from ucsearch.lab.suites.evidence.tables import cell_check, column
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.direction.actions import Budget, answers, figures, hindsight, policies, walk
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.direction.actions import SearchBudget, answers, figures, hindsight, policies, walk
 from ucsearch.lab.suites.kinds.direction.books import CLASSES, Book, Cut, load_book
 from ucsearch.lab.suites.kinds.direction.certificates import WHERE, certificate, certified_walk
 from ucsearch.lab.suites.kinds.direction.networks import last_move, load_networks, majority, ridge
 from ucsearch.lab.suites.kinds.direction.tables import shown
-from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.kinds.kind import Opened, Rows, Selection, SuiteKind
 from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
-from ucsearch.lab.suites.protocol.expected_rows import Plan
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.tasks.direction import Direction
 
@@ -71,14 +71,14 @@ class LobSettings(SettingsTable):
     def networks(self) -> tuple[str, ...]:
         return tuple(f"{kind}-{seed}" for kind in ("mlp", "cnn") for seed in range(self.seeds))
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         networks = (f"{kind}-{seed}" for kind in ("mlp", "cnn") for seed in range(self.seeds))
         policies = frozenset(
             ("majority", "last-move", "ridge", *networks, "greedy", "risk-greedy", "beam", "uc", "oracle")
         )
         blocks = {"validation": self.validation, "test": self.test}
-        return Plan(
+        return RowPlan(
             series={split: dict.fromkeys(self.books, count) for split, count in blocks.items()},
             windows=dict.fromkeys(blocks, 1),
             decisions=dict.fromkeys(blocks, self.block),
@@ -87,13 +87,13 @@ class LobSettings(SettingsTable):
         )
 
 
-class OrderBook(Kind):
+class OrderBook(SuiteKind):
     """Chooses ridge's penalty and the judged classifier on validation blocks, then trades the test blocks."""
 
     describes = True
     s: LobSettings
 
-    def __init__(self, suite: Suite, job: Job) -> None:
+    def __init__(self, suite: Suite, job: SuiteJob) -> None:
         super().__init__(suite, job)
         self.books = [load_book(name, self.s.cut, suite.seed, self.s.samples, job.data_dir) for name in self.s.books]
         self.files = [file for book in self.books for file in book.files]
@@ -160,7 +160,7 @@ def _classifiers(s: LobSettings, book: Book, penalties: Mapping[str, float]) -> 
     return found | {one.name: one for one in (load_networks(book.name, s.seeds) if s.seeds else ())}
 
 
-def _losses(s: LobSettings, book: Book, job: Job) -> dict[str, float]:
+def _losses(s: LobSettings, book: Book, job: SuiteJob) -> dict[str, float]:
     """Log-loss of every classifier on the validation blocks."""
     at = np.concatenate([book.block(a, "validation", job) for a in book.starts("validation")])
     label = book.labels(at)
@@ -214,11 +214,11 @@ def traces(s: LobSettings, book: Book, odds: Floats) -> Floats:
     return out
 
 
-def _budget(s: LobSettings) -> Budget:
-    return Budget(s.depth, s.width, len(CLASSES), 24, 10, 1)
+def _budget(s: LobSettings) -> SearchBudget:
+    return SearchBudget(s.depth, s.width, len(CLASSES), 24, 10, 1)
 
 
-def _rows(suite: Suite, book: Book, split: str, *, penalty: float, judged: str, job: Job) -> list[dict[str, Any]]:
+def _rows(suite: Suite, book: Book, split: str, *, penalty: float, judged: str, job: SuiteJob) -> list[dict[str, Any]]:
     s: LobSettings = suite.settings
     named = _classifiers(s, book, {"ridge": penalty})
     config, known = Direction(cost=s.cost, charge="change"), policies(_budget(s), s.risk, suite.seed)
@@ -259,7 +259,7 @@ def _rows(suite: Suite, book: Book, split: str, *, penalty: float, judged: str, 
 
 def _certified(
     s: LobSettings, config: Direction, members: Floats, table: Any, outcome: Floats, blocks: Sequence[slice],
-    known: Any, model: str, job: Job,
+    known: Any, model: str, job: SuiteJob,
 ) -> list[DecisionPanel]:  # fmt: skip
     """UC-Beam's own walk through every block, with certificates."""
     out = []
@@ -270,7 +270,7 @@ def _certified(
 
 
 def _sample(
-    suite: Suite, books: Sequence[Book], penalty: float, judged: str, job: Job, drawn: Sequence[Drawn]
+    suite: Suite, books: Sequence[Book], penalty: float, judged: str, job: SuiteJob, drawn: Sequence[Drawn]
 ) -> list[dict[str, Any]]:
     s: LobSettings = suite.settings
     config, known = Direction(cost=s.cost, charge="change"), policies(_budget(s), s.risk, suite.seed)

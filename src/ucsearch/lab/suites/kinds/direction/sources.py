@@ -19,14 +19,14 @@ from ucsearch.forecast.base import Forecaster, walk_forward_cutoffs
 from ucsearch.forecast.calibration import Calibration
 from ucsearch.forecast.streams import series_stream
 from ucsearch.lab.data.records import ResolvedFile
-from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.job import SuiteJob
 
 __all__ = [
     "COLUMN",
+    "DirectionSource",
     "Model",
-    "Part",
-    "Source",
-    "Split",
+    "SeriesPart",
+    "SeriesSplit",
     "calibration",
     "ensemble",
     "forecaster",
@@ -39,7 +39,7 @@ Ints = NDArray[np.int64]
 COLUMN = "OT"
 
 
-class Split(NamedTuple):
+class SeriesSplit(NamedTuple):
     """Decisions of validation and test, and how far each looks ahead."""
 
     validation: int
@@ -62,7 +62,7 @@ class Model(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SeriesPart:
     """One purpose of one series."""
 
     name: str
@@ -82,12 +82,12 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class DirectionSource:
     """A whole series; `part` is the only way to its values."""
 
     name: str
     season: int
-    split: Split
+    split: SeriesSplit
     files: tuple[ResolvedFile, ...]
     _values: Floats
 
@@ -96,7 +96,7 @@ class Source:
         tests = walk_forward_cutoffs(len(self._values), horizon=self.split.ahead, origins=self.split.test)
         return [int(tests[0]) + 1, len(self._values)]
 
-    def part(self, purpose: str, job: Job) -> Part:
+    def part(self, purpose: str, job: SuiteJob) -> SeriesPart:
         """Validation ends where the first test decision is taken; fitting ends where validation begins."""
         if purpose not in ("validation", "test"):
             raise InputError("purpose", repr(purpose), "validation or test")
@@ -111,12 +111,12 @@ class Source:
         if not 0.0 < scale < np.inf:
             raise DataError(f"series {self.name}: its fitting part never changes, so there is no unit to measure in")
         values, cutoffs = (self._values, tests) if purpose == "test" else (self._values[:end], earlier)
-        return Part(self.name, self.season, values / scale, cutoffs)
+        return SeriesPart(self.name, self.season, values / scale, cutoffs)
 
 
 def load_sources(
-    files: tuple[str, ...], generated: int, length: int, seed: int, split: Split, data_dir: Path | None
-) -> tuple[Source, ...]:
+    files: tuple[str, ...], generated: int, length: int, seed: int, split: SeriesSplit, data_dir: Path | None
+) -> tuple[DirectionSource, ...]:
     """Columns `OT` of ETT files, or generated series when no files are named."""
     if files:
         from ucsearch.lab.data.ett import load_ett
@@ -125,10 +125,11 @@ def load_sources(
         for name in files:
             table = load_ett(name, data_dir=data_dir)
             values = np.asarray(table.values[:, table.columns.index(COLUMN)], np.float64)
-            found.append(Source(name, table.seasonal_period, split, tuple(table.report.files), values))
+            found.append(DirectionSource(name, table.seasonal_period, split, tuple(table.report.files), values))
         return tuple(found)
     return tuple(
-        Source(f"made-{n}", 24, split, (), _made(np.random.default_rng([seed, n]), length)) for n in range(generated)
+        DirectionSource(f"made-{n}", 24, split, (), _made(np.random.default_rng([seed, n]), length))
+        for n in range(generated)
     )
 
 
@@ -149,7 +150,7 @@ def forecaster(model: Model, paths: int) -> RidgePaths:
     return RidgePaths(ridge=model.ridge, pull=model.pull, discount=model.discount, vary=model.vary, paths=paths)
 
 
-def returns_of(part: Part, model: Forecaster, ahead: int, key: int) -> Floats:
+def returns_of(part: SeriesPart, model: Forecaster, ahead: int, key: int) -> Floats:
     """(T, J, ahead) the outcome of each of the next steps, along joint sample paths of the level."""
     made = model.forecast(part.y, part.cutoffs, horizon=ahead, season=part.season, stream=series_stream(key, part.name))
     last = np.broadcast_to(part.y[part.cutoffs][:, None, None], (*made.members.shape[:2], 1))
@@ -160,7 +161,9 @@ def ensemble(model: Model) -> RidgeEnsemble:
     return RidgeEnsemble(ridge=model.ridge, pull=model.pull, discount=model.discount)
 
 
-def calibration(part: Part, model: Forecaster, ahead: int, key: int, levels: tuple[float, ...]) -> dict[str, float]:
+def calibration(
+    part: SeriesPart, model: Forecaster, ahead: int, key: int, levels: tuple[float, ...]
+) -> dict[str, float]:
     """How honest a forecaster is about the levels 1 to `ahead` steps on; MAE, RMSE and correlation of the first."""
     made = model.forecast(part.y, part.cutoffs, horizon=ahead, season=part.season, stream=series_stream(key, part.name))
     # Members with a spread of their own need many points each, or the outer quantiles would be cut off.

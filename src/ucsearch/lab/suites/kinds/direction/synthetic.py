@@ -18,11 +18,11 @@ from pydantic import Field
 
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.evidence.tables import cell_check, column
-from ucsearch.lab.suites.job import Job
+from ucsearch.lab.suites.job import SuiteJob
 from ucsearch.lab.suites.kinds.direction.actions import (
-    Answers,
-    Budget,
-    Walk,
+    ActionTable,
+    DirectionWalk,
+    SearchBudget,
     answers,
     average,
     figures,
@@ -30,17 +30,17 @@ from ucsearch.lab.suites.kinds.direction.actions import (
     walk,
 )
 from ucsearch.lab.suites.kinds.direction.tables import choice_problems, count_checks, counts, shown
-from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.kinds.kind import Opened, Rows, Selection, SuiteKind
 from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
-from ucsearch.lab.suites.protocol.expected_rows import Plan
-from ucsearch.lab.suites.recheck.differences import Problem
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan
+from ucsearch.lab.suites.recheck.differences import Discrepancy
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Policy
 from ucsearch.tasks.direction import Direction
 from ucsearch.trace.members import normal_points
 
-__all__ = ["Synthetic", "SyntheticSettings", "World", "make_world"]
+__all__ = ["SignFlips", "Synthetic", "SyntheticSettings", "make_world"]
 
 Floats = NDArray[np.float64]
 FAMILY = "sign-flip"
@@ -77,14 +77,14 @@ class SyntheticSettings(SettingsTable):
     expect_sampling: int | None = Field(None, description="expansions of random shooting and CEM per series")
 
     @property
-    def budget(self) -> Budget:
-        return Budget(self.depth, self.width, self.top_k, self.samples, self.simulations, self.policy_seeds)
+    def budget(self) -> SearchBudget:
+        return SearchBudget(self.depth, self.width, self.top_k, self.samples, self.simulations, self.policy_seeds)
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         counts = {"validation": self.validation_seeds, "test": self.seeds}
         policies = ("greedy", "risk-greedy", "beam", "rand-shoot", "cem", "uc", "uc-mcts", "random", "oracle")
-        return Plan(
+        return RowPlan(
             series={split: {"sign-flip": tuple(f"{split}-{n}" for n in range(k))} for split, k in counts.items()},
             windows={"validation": 1, "test": 1},
             decisions=dict.fromkeys(("validation", "test"), self.decisions),
@@ -93,7 +93,7 @@ class SyntheticSettings(SettingsTable):
             exactly=False,
         )
 
-    def problems(self, rows: Sequence[Row], selection: Mapping[str, Any]) -> Iterator[Problem]:
+    def problems(self, rows: Sequence[Row], selection: Mapping[str, Any]) -> Iterator[Discrepancy]:
         """What is wrong about the choice of a selection record."""
 
         def best(figures: dict[str, float]) -> tuple[str, float]:
@@ -104,7 +104,7 @@ class SyntheticSettings(SettingsTable):
         return choice_problems(rows, selection, ("uc", "reward", "validation_reward"), self.samples * self.depth, best)
 
 
-class World(NamedTuple):
+class SignFlips(NamedTuple):
     """One generated series."""
 
     members: Floats  # (T, J, d) forecasts of the d next outcomes
@@ -112,7 +112,7 @@ class World(NamedTuple):
     turbulent: NDArray[np.bool_]  # (T,) regime at each decision
 
 
-def make_world(s: SyntheticSettings, rng: np.random.Generator) -> World:
+def make_world(s: SyntheticSettings, rng: np.random.Generator) -> SignFlips:
     """T decisions; the regime of a step decides how likely its flip is."""
     count = s.decisions + 1
     shocks, moves, flips, noise = (
@@ -128,7 +128,7 @@ def make_world(s: SyntheticSettings, rng: np.random.Generator) -> World:
         turbulent[t] = stays if turbulent[t - 1] else moves[t] < s.into_turbulence
     chance = np.where(turbulent, s.turbulent_flip, s.calm_flip)
     earned = np.where(flips < chance, -signal, signal) + s.noise * noise
-    return World(_members(s, signal[:-1], turbulent[:-1]), earned[1:], turbulent[:-1])
+    return SignFlips(_members(s, signal[:-1], turbulent[:-1]), earned[1:], turbulent[:-1])
 
 
 def _members(s: SyntheticSettings, signal: Floats, turbulent: NDArray[np.bool_]) -> Floats:
@@ -150,7 +150,7 @@ def _members(s: SyntheticSettings, signal: Floats, turbulent: NDArray[np.bool_])
 # -------------------------------------------------------------------- the kind
 
 
-class Synthetic(Kind):
+class Synthetic(SuiteKind):
     """Chooses lambda on the validation series, then runs every policy on the test series."""
 
     describes = True
@@ -207,7 +207,7 @@ def _series(split: str, n: int) -> str:
     return f"{split}-{n}"
 
 
-def _world(suite: Suite, split: str, n: int) -> World:
+def _world(suite: Suite, split: str, n: int) -> SignFlips:
     return make_world(suite.settings, np.random.default_rng([suite.seed, STREAMS[split], n]))
 
 
@@ -220,14 +220,14 @@ def _row(split: str, n: int, s: SyntheticSettings) -> dict[str, Any]:
             "decisions": s.decisions, "policies": {}, "certificate": None}  # fmt: skip
 
 
-def _best(config: Direction, outcomes: Floats) -> Walk:
+def _best(config: Direction, outcomes: Floats) -> DirectionWalk:
     """The hindsight oracle: with the cost on exposure the best walk is the best single step, every time."""
     action = np.where(np.abs(outcomes) > config.cost, np.sign(outcomes), 0.0)
     reward = np.maximum(np.abs(outcomes) - config.cost, 0.0)
-    return Walk(action, reward, 0, 0, 0)
+    return DirectionWalk(action, reward, 0, 0, 0)
 
 
-def _validation_row(suite: Suite, job: Job, n: int) -> dict[str, Any]:
+def _validation_row(suite: Suite, job: SuiteJob, n: int) -> dict[str, Any]:
     s: SyntheticSettings = suite.settings
     config, world = _config(s), _world(suite, "validation", n)
     row = _row("validation", n, s)
@@ -246,7 +246,7 @@ def _validation_row(suite: Suite, job: Job, n: int) -> dict[str, Any]:
     return row
 
 
-def _test_row(suite: Suite, job: Job, n: int, risk: float) -> dict[str, Any]:
+def _test_row(suite: Suite, job: SuiteJob, n: int, risk: float) -> dict[str, Any]:
     s: SyntheticSettings = suite.settings
     job.require_open()
     config, world = _config(s), _world(suite, "test", n)
@@ -255,7 +255,7 @@ def _test_row(suite: Suite, job: Job, n: int, risk: float) -> dict[str, Any]:
     actions: dict[str, Floats] = {}
     for name, settings in policies(s.budget, risk, suite.seed).items():
         begun = perf_counter()
-        tables: list[Answers] = [answers(config, world.members, one, job.threads) for one in settings]
+        tables: list[ActionTable] = [answers(config, world.members, one, job.threads) for one in settings]
         seconds[name] = (perf_counter() - begun) / len(settings)
         walks = walk(config, tables, world.outcomes)
         row["policies"][name] = average([figures(one, best, s.block) for one in walks])

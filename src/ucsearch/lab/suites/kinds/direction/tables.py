@@ -11,7 +11,7 @@ from typing import Any
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.protocol.expected_rows import budget_problems, place_of
-from ucsearch.lab.suites.recheck.differences import Problem, differences
+from ucsearch.lab.suites.recheck.differences import Discrepancy, differences
 from ucsearch.replay.statistics import mean as mean_of
 
 __all__ = ["choice_problems", "count_checks", "counts", "shown"]
@@ -52,7 +52,7 @@ def count_checks(beams: int | None, sampling: int | None, policies: Sequence[str
 def choice_problems(
     rows: Sequence[Row], selection: Mapping[str, Any], figure: tuple[str, str, str], budget: int,
     best: Callable[[dict[str, float]], tuple[str, float]],
-) -> Iterator[Problem]:  # fmt: skip
+) -> Iterator[Discrepancy]:  # fmt: skip
     """Whether what was declared follows from validation. `figure`: policy and metric that are compared, and the member
     of the record that holds them; `budget`: plans times steps of a sampler's decision; `best`: id and risk of the best
     candidate."""

@@ -17,10 +17,10 @@ from pydantic import Field
 
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.lab.suites.evidence.tables import cell_check, column, table
-from ucsearch.lab.suites.kinds.kind import Kind, Rows
+from ucsearch.lab.suites.kinds.kind import Rows, SuiteKind
 from ucsearch.lab.suites.kinds.known_optimum.chain import Chain, Cost
 from ucsearch.lab.suites.kinds.settings import SettingsTable
-from ucsearch.lab.suites.protocol.expected_rows import Plan
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.classics.backorder import optimise_s_s
@@ -65,17 +65,17 @@ class KnownOptimumSettings(SettingsTable):
     engine: Literal["python", "compiled"] = Field("compiled", description="of the product where it is asked")
     ppo: str | None = Field(None, description="file of stored order tables, below the evaluation package")
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         families = {system.name: tuple(f"L{lead}" for lead in system.leads) for system in self.systems}
         policies = ("optimum", "uc-closed", "uc-members", "uc-members, worst seed", "s-S", "base-stock", "myopic")
-        return Plan(
+        return RowPlan(
             series={SPLIT: families}, windows={SPLIT: 1}, decisions={SPLIT: 1}, policies={SPLIT: frozenset(policies)},
             exactly=False,
         )  # fmt: skip
 
 
-class KnownOptimum(Kind):
+class KnownOptimum(SuiteKind):
     """Nothing is held out: the systems are given, and every cost is exact."""
 
     describes = True

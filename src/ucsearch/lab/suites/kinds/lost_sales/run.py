@@ -22,13 +22,13 @@ from pydantic import Field
 from ucsearch.errors import DataError, InputError
 from ucsearch.lab.data.records import ResolvedFile
 from ucsearch.lab.suites.evidence.tables import cell_check, column, table
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.kind import Opened, Rows, Selection, SuiteKind
 from ucsearch.lab.suites.kinds.lost_sales.chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
 from ucsearch.lab.suites.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
 from ucsearch.lab.suites.kinds.settings import SettingsTable
 from ucsearch.lab.suites.protocol.comparison import Protocol
-from ucsearch.lab.suites.protocol.expected_rows import Plan
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.replay.classics.instances import Instance, load_instance
 from ucsearch.replay.classics.lost_sales import AverageCost, LostSales, average_cost, solve
@@ -82,7 +82,7 @@ class LostSalesSettings(SettingsTable):
     )
     ppo: SavedPolicy | None = Field(None, description="trained once and stored; without it the row is left out")
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         families: dict[str, tuple[str, ...]] = {}
         for name in self.instances:
@@ -90,7 +90,7 @@ class LostSalesSettings(SettingsTable):
             families[f"{demand}-{penalty}"] = (*families.get(f"{demand}-{penalty}", ()), lead)
         policies = ("base-stock", "capped base-stock", "constant order", "myopic-1", "myopic-2", "optimum", "uc",
                     "uc-exact", "uc-open-loop")  # fmt: skip
-        return Plan(
+        return RowPlan(
             series={"test": families}, windows={"test": 1}, decisions={"test": None},
             policies={"test": frozenset(policies)}, exactly=False,
         )  # fmt: skip
@@ -104,13 +104,13 @@ class _Result(NamedTuple):
     more: dict[str, float]
 
 
-class ZipkinLostSales(Kind):
+class ZipkinLostSales(SuiteKind):
     """Writes the fixed settings down, then evaluates every policy on every instance."""
 
     describes = True
     s: LostSalesSettings
 
-    def __init__(self, suite: Suite, job: Job) -> None:
+    def __init__(self, suite: Suite, job: SuiteJob) -> None:
         super().__init__(suite, job)
         self.instances = [load_instance(name) for name in self.s.instances]
         if len(set(self.s.instances)) != len(self.instances):
@@ -176,7 +176,7 @@ def series_of(instance: Instance) -> str:
 # -------------------------------------------------------------------- one instance
 
 
-def _row(suite: Suite, job: Job, instance: Instance, saved: Mapping[str, Ints] | None) -> dict[str, Any]:
+def _row(suite: Suite, job: SuiteJob, instance: Instance, saved: Mapping[str, Ints] | None) -> dict[str, Any]:
     s: LostSalesSettings = suite.settings
     job.require_open()
     model = instance.model()

@@ -21,7 +21,7 @@ from ucsearch.decision.gate import Gate
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.arrays import Col, OutI
 from ucsearch.engine.plan import PanelPlan
-from ucsearch.lab.suites.kinds.mechanism.paths import Plans
+from ucsearch.lab.suites.kinds.mechanism.paths import RolledPlans
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
 from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.panel import Panel
@@ -108,7 +108,7 @@ class Diagnosis:
         def own(values: Floats | None) -> Floats | None:
             return values if values is None or len(values) == 1 else values[at]
 
-        plans = Plans(self.binding.task, exact.layout, states[at], np.stack(rows), own(actions), own(params))
+        plans = RolledPlans(self.binding.task, exact.layout, states[at], np.stack(rows), own(actions), own(params))
         earned = plans.realised(self.panel.future[at, t])
         members = trace.members[:, :, :, 0]
         weights = np.broadcast_to(trace.weights, members.shape[:2])

@@ -15,13 +15,13 @@ from ucsearch.engine.simulate import Simulator
 from ucsearch.layout import Layout
 from ucsearch.task import Task
 
-__all__ = ["Plans"]
+__all__ = ["RolledPlans"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Plans:
+class RolledPlans:
     """Action-index plans (B, d), each from its own state. A plan that meets a rule on its way is worth NaN."""
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import Any
 
 from ucsearch.lab.suites.evidence.rows import COUNTS
 from ucsearch.lab.suites.kinds.mechanism.bound import Retained, beta_needed, excess, quantile, slacks
-from ucsearch.lab.suites.kinds.mechanism.rules import PROOFS, RULES, Case, count, fit_rules
+from ucsearch.lab.suites.kinds.mechanism.rules import PROOFS, RULES, OrderCase, count, fit_rules
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
 
 __all__ = ["beam_figures", "case_of", "certificate_of", "declare_source", "exact_figures", "weigh"]
@@ -25,9 +25,11 @@ _MEANS = (
 )  # fmt: skip
 
 
-def case_of(beam: Mapping[str, Any]) -> Case:
+def case_of(beam: Mapping[str, Any]) -> OrderCase:
     margin = math.inf if beam["margin"] is None else beam["margin"]
-    return Case(beam["preserved"], beam["oracle_retained"], beam["sole"], margin, beam["eps_a"] or 0.0, beam["passed"])
+    return OrderCase(
+        beam["preserved"], beam["oracle_retained"], beam["sole"], margin, beam["eps_a"] or 0.0, beam["passed"]
+    )
 
 
 def retained_of(decision: Mapping[str, Any], name: str) -> list[Retained] | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-__all__ = ["PROOFS", "RULES", "Case", "Counts", "balanced", "count", "fit_rules", "predict"]
+__all__ = ["PROOFS", "RULES", "Counts", "OrderCase", "balanced", "count", "fit_rules", "predict"]
 
 PROOFS = ("corollary", "certificate")
 RULES = (*PROOFS, "tuple", "margin", "majority")
@@ -21,7 +21,7 @@ _CUTS = 32  # thresholds tried, evenly spread over the values seen
 _WEIGHTS = (0.0, 1.0, 2.0)  # of eps_a
 
 
-class Case(NamedTuple):
+class OrderCase(NamedTuple):
     """One decision of one beam. `preserved` is what is to be predicted."""
 
     preserved: bool
@@ -48,7 +48,7 @@ class Counts(NamedTuple):
 Rule = Mapping[str, Any]
 
 
-def predict(name: str, rule: Rule, case: Case) -> bool:
+def predict(name: str, rule: Rule, case: OrderCase) -> bool:
     """Whether the rule calls the ordering preserved. A threshold that is null is below every margin."""
     if name == "corollary":
         # Without a retained rival there is no retained margin, and the corollary is silent.
@@ -67,7 +67,7 @@ def _above(value: float, threshold: float | None) -> bool:
     return threshold is None or value > threshold
 
 
-def count(name: str, rule: Rule, cases: Sequence[Case]) -> Counts:
+def count(name: str, rule: Rule, cases: Sequence[OrderCase]) -> Counts:
     said = [(predict(name, rule, case), case.preserved) for case in cases]
     kept, lost = sum(a and b for a, b in said), sum(not a and not b for a, b in said)
     return Counts(kept, lost, sum(b for _, b in said), len(said))
@@ -80,7 +80,7 @@ def balanced(counts: Counts) -> float | None:
     return 0.5 * (counts.kept / counts.preserved + counts.lost / (counts.cases - counts.preserved))
 
 
-def fit_rules(cases: Sequence[Case]) -> dict[str, dict[str, Any]]:
+def fit_rules(cases: Sequence[OrderCase]) -> dict[str, dict[str, Any]]:
     """The constants of every rule. Nothing is fitted without cases: then each says what the untrained rule would."""
     return {
         **{name: {} for name in PROOFS},
@@ -90,7 +90,7 @@ def fit_rules(cases: Sequence[Case]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _best(name: str, cases: Sequence[Case], options: Callable[[], Iterator[dict[str, Any]]]) -> dict[str, Any]:
+def _best(name: str, cases: Sequence[OrderCase], options: Callable[[], Iterator[dict[str, Any]]]) -> dict[str, Any]:
     """The first of the options with the largest balanced accuracy, then accuracy."""
 
     def worth(rule: dict[str, Any]) -> tuple[float, int]:
@@ -100,13 +100,13 @@ def _best(name: str, cases: Sequence[Case], options: Callable[[], Iterator[dict[
     return max(options(), key=worth)
 
 
-def _tuples(cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
+def _tuples(cases: Sequence[OrderCase]) -> Iterator[dict[str, Any]]:
     for weight in _WEIGHTS:
         for cut in _cuts([c.margin - weight * c.eps_a for c in cases if c.oracle_retained]):
             yield {"weight": weight, "threshold": cut}
 
 
-def _margins(cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
+def _margins(cases: Sequence[OrderCase]) -> Iterator[dict[str, Any]]:
     for alone in (True, False):
         for cut in _cuts([c.margin for c in cases]):
             yield {"alone": alone, "threshold": cut}

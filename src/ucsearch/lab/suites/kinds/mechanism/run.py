@@ -17,8 +17,8 @@ import numpy as np
 from ucsearch.forecast import RidgePaths
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.suites.evidence.sample import Drawn
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.kind import Opened, Rows, Selection, SuiteKind
 from ucsearch.lab.suites.kinds.mechanism.measure import Diagnosis, coverage
 from ucsearch.lab.suites.kinds.mechanism.rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
 from ucsearch.lab.suites.kinds.mechanism.settings import MechanismSettings
@@ -36,13 +36,13 @@ __all__ = ["Mechanism", "MechanismSettings"]
 SALT = "ucsearch/mechanism"  # its own: other suites' test windows are mostly of other series
 
 
-class Mechanism(Kind):
+class Mechanism(SuiteKind):
     """Declares on validation the constants that predict on the test which orders a beam preserves."""
 
     describes = True
     s: MechanismSettings
 
-    def __init__(self, suite: Suite, job: Job) -> None:
+    def __init__(self, suite: Suite, job: SuiteJob) -> None:
         super().__init__(suite, job)
         self.sources = [_Source(name, self) for name in self.s.sources]
         self.declared: dict[str, Any] = {}

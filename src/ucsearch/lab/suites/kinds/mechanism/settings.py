@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
-from ucsearch.lab.suites.protocol.expected_rows import Plan
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan
 from ucsearch.policies import CertifiedBeam, ParetoBeam, UCBeam
 
 __all__ = ["BeamSettings", "MechanismSettings", "SourceSettings"]
@@ -75,11 +75,11 @@ class MechanismSettings(SettingsTable):
             order=self.beams[name].order,
         )  # fmt: skip
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         families = {name: source.per_family for source in self.sources.values() for name in source.families}
         policies = frozenset((*self.beams, "exact"))
-        return Plan(
+        return RowPlan(
             series={"validation": families, "test": families},
             windows={"validation": self.validation, "test": self.test},
             decisions=dict.fromkeys(("validation", "test"), self.decisions),

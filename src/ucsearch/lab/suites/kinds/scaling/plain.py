@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from ucsearch.task import Task
 
-__all__ = ["Graph", "Problem", "enumerate_plans", "programme", "unfold"]
+__all__ = ["ExposureProblem", "PlanGraph", "enumerate_plans", "programme", "unfold"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class ExposureProblem:
     """One decision: the task, where it starts, what may be done, and the forecast."""
 
     task: Task
@@ -56,7 +56,7 @@ class Problem:
         return [math.fsum(column) / len(column) for column in self.columns]
 
 
-class Graph(NamedTuple):
+class PlanGraph(NamedTuple):
     """How large the problem is, without a walk through its plans."""
 
     states: int  # distinct states, step by step: what a dynamic programme keeps
@@ -65,7 +65,7 @@ class Graph(NamedTuple):
     plans: int  # of full depth
 
 
-def unfold(problem: Problem) -> Graph:
+def unfold(problem: ExposureProblem) -> PlanGraph:
     """Count by steps: how many beginnings lead to each distinct state."""
     mean, layer = problem.mean, {problem.start: 1}
     states = edges = prefixes = 0
@@ -79,10 +79,10 @@ def unfold(problem: Problem) -> Graph:
         layer = following
         states += len(layer)
         prefixes += sum(layer.values())
-    return Graph(states, edges, prefixes, sum(layer.values()))
+    return PlanGraph(states, edges, prefixes, sum(layer.values()))
 
 
-def enumerate_plans(problem: Problem) -> tuple[float, int]:
+def enumerate_plans(problem: ExposureProblem) -> tuple[float, int]:
     """The best score of all plans, and how many beginnings were visited. No state is recognised again."""
     mean, depth, task = problem.mean, problem.depth, problem.task
     best, visited = -math.inf, 0
@@ -100,7 +100,7 @@ def enumerate_plans(problem: Problem) -> tuple[float, int]:
     return best, visited
 
 
-def programme(problem: Problem) -> float:
+def programme(problem: ExposureProblem) -> float:
     """The best score by backward induction over distinct states, added up again forward along the plan it finds."""
     mean, task, params = problem.mean, problem.task, problem.task.params
     layers: list[dict[Any, None]] = [{problem.start: None}]

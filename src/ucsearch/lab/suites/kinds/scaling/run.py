@@ -19,11 +19,11 @@ from ucsearch.engine.api import search_panel
 from ucsearch.engine.plan import PanelPlan
 from ucsearch.engine.status import Status
 from ucsearch.lab.suites.evidence.tables import cell_check, column, table
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.kind import Kind, Rows
-from ucsearch.lab.suites.kinds.scaling.plain import Graph, Problem, enumerate_plans, programme, unfold
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.kind import Rows, SuiteKind
+from ucsearch.lab.suites.kinds.scaling.plain import ExposureProblem, PlanGraph, enumerate_plans, programme, unfold
 from ucsearch.lab.suites.kinds.settings import SettingsTable
-from ucsearch.lab.suites.protocol.expected_rows import Plan
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Exact, Policy, UCBeam
 from ucsearch.tasks.exposure import DelayedExposure
@@ -61,16 +61,16 @@ class ScalingSettings(SettingsTable):
                 raise ValueError("a cell is (capacity from 1, odd number of actions from 3, depth from 1)")
         return cells
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         ids = tuple(f"instance-{n}" for n in range(self.instances))
-        return Plan(
+        return RowPlan(
             series={SPLIT: {_name(cell): ids for cell in self.cells}}, windows={SPLIT: 1}, decisions={SPLIT: 1},
             policies={SPLIT: frozenset(("beam", "bnb", "dp", "enumeration", "exact", "uc"))}, exactly=False,
         )  # fmt: skip
 
 
-class Scaling(Kind):
+class Scaling(SuiteKind):
     """Nothing is held out: the instances are drawn, and no claim is made beyond them."""
 
     describes = True
@@ -125,7 +125,7 @@ def _timed(make: Callable[[], T]) -> tuple[T, float]:
 # -------------------------------------------------------------------- one cell
 
 
-def _cell(suite: Suite, job: Job, cell: tuple[int, int, int]) -> dict[str, Any]:
+def _cell(suite: Suite, job: SuiteJob, cell: tuple[int, int, int]) -> dict[str, Any]:
     s: ScalingSettings = suite.settings
     config = _config(s, cell)
     task, start = config.task(), config.state()
@@ -133,7 +133,7 @@ def _cell(suite: Suite, job: Job, cell: tuple[int, int, int]) -> dict[str, Any]:
     allowed = np.where(np.abs(grid) <= cell[1] // 2, grid, np.nan)
     available = tuple(float(a) for a in grid if abs(a) <= cell[1] // 2)
     traces = np.stack([_forecast(suite, cell, n) for n in range(s.instances)])
-    problems = [Problem(task, start, available, members, s.risk) for members in traces]
+    problems = [ExposureProblem(task, start, available, members, s.risk) for members in traces]
     # Transitions do not depend on outcomes, so all instances of a cell have the same graph.
     graph, counting = _timed(lambda: unfold(problems[0]))
     seconds: dict[str, tuple[float, int]] = {"counting": (counting, 1)}
@@ -177,7 +177,7 @@ def _policies(s: ScalingSettings, cell: tuple[int, int, int]) -> dict[str, Polic
 
 
 def _plain(
-    s: ScalingSettings, problem: Problem, graph: Graph, seconds: dict[str, tuple[float, int]]
+    s: ScalingSettings, problem: ExposureProblem, graph: PlanGraph, seconds: dict[str, tuple[float, int]]
 ) -> dict[str, dict[str, Any]]:
     """Counts of the plain methods, and their values where they are small enough to run."""
     found: dict[str, dict[str, Any]] = {

@@ -24,8 +24,8 @@ from ucsearch.forecast.streams import series_stream
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.suites.evidence.sample import Drawn
 from ucsearch.lab.suites.evidence.tables import cell_check, column, table
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.kind import Opened, Rows, Selection, SuiteKind
 from ucsearch.lab.suites.kinds.series import Pool
 from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
 from ucsearch.lab.suites.kinds.stressors.world import (
@@ -42,7 +42,7 @@ from ucsearch.lab.suites.kinds.walkforward.rows import Samples, certificates_of,
 from ucsearch.lab.suites.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.lab.suites.kinds.walkforward.world import DAYS
 from ucsearch.lab.suites.protocol.comparison import Protocol
-from ucsearch.lab.suites.protocol.expected_rows import Plan
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan
 from ucsearch.lab.suites.suite import Suite
 from ucsearch.policies import Exact, Proof, Run
 from ucsearch.replay.choosers import Certified
@@ -52,7 +52,7 @@ from ucsearch.replay.walk import Choice, Seen, Walk, walk
 __all__ = ["Stressors", "StressorsSettings"]
 
 
-class Source(SettingsTable):
+class StressedSource(SettingsTable):
     """A task on some families, with the policy that a suite before this one had chosen for it."""
 
     families: tuple[str, ...] = Field(min_length=1)
@@ -73,7 +73,7 @@ class Source(SettingsTable):
 class StressorsSettings(SettingsTable):
     """Tasks, stresses and when they begin."""
 
-    sources: dict[str, Source] = Field(min_length=1)
+    sources: dict[str, StressedSource] = Field(min_length=1)
     stresses: dict[StressKind, tuple[float, ...]] = Field(min_length=1)
     decisions: int = Field(120, ge=2, description="of each series")
     onset: int = Field(40, ge=1, description="decision from which on something is wrong")
@@ -98,32 +98,32 @@ class StressorsSettings(SettingsTable):
             for size in self.stresses.get(kind, ()):
                 yield Stress(kind, size)
 
-    def world(self, source: Source, stress: Stress | None) -> StressedWorld:
+    def world(self, source: StressedSource, stress: Stress | None) -> StressedWorld:
         settings = WalkForwardSettings(
             families=source.families, task=source.task, items=source.items, multiples=source.multiples,
             arrivals=source.arrivals, paths=self.paths, floor=0.0, engine=self.engine,
         )  # fmt: skip
         return StressedWorld(settings, stress, self.onset)
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         families = {family: source.per_family for source in self.sources.values() for family in source.families}
         names = {"uc"}
         for kind, sizes in self.stresses.items():
             names |= {f"{kind} {size:+g}" if kind in ("bias", "shift") else f"{kind} {size:g}" for size in sizes}
-        return Plan(
+        return RowPlan(
             series={"test": families}, windows={"test": 1}, decisions={"test": self.decisions},
             policies={"test": frozenset(names)}, sampled=self.sampled,
         )  # fmt: skip
 
 
-class Stressors(Kind):
+class Stressors(SuiteKind):
     """The policies that suites before this one had chosen, on other series, under every stress."""
 
     describes = True
     s: StressorsSettings
 
-    def __init__(self, suite: Suite, job: Job) -> None:
+    def __init__(self, suite: Suite, job: SuiteJob) -> None:
         super().__init__(suite, job)
         self.pools: dict[str, Pool] = {}
         for name, source in self.s.sources.items():
@@ -171,11 +171,11 @@ class Stressors(Kind):
         return _sample(self.suite, self.pools, self.job, drawn)
 
 
-def _horizon(s: StressorsSettings, source: Source) -> int:
+def _horizon(s: StressorsSettings, source: StressedSource) -> int:
     return max(source.depth, s.world(source, None).binding.delay + source.arrivals) + 1
 
 
-def _family(suite: Suite, source: Source, stretches: list[Stretch], threads: int | None) -> dict[str, Any]:
+def _family(suite: Suite, source: StressedSource, stretches: list[Stretch], threads: int | None) -> dict[str, Any]:
     """Figures of every series under every stress, and the certificates of its decisions while nothing is wrong."""
     s: StressorsSettings = suite.settings
     key = _key(suite)
@@ -196,14 +196,14 @@ def _key(suite: Suite) -> int:
 
 
 def _stressed(
-    s: StressorsSettings, source: Source, stress: Stress | None, stretches: Sequence[Stretch], key: int
+    s: StressorsSettings, source: StressedSource, stress: Stress | None, stretches: Sequence[Stretch], key: int
 ) -> tuple[StressedWorld, Panel]:
     world = s.world(source, stress)
     return world, world.panel([shifted(stretch, stress, s.onset) for stretch in stretches], _horizon(s, source), key)
 
 
 def _policy(
-    s: StressorsSettings, source: Source, world: StressedWorld, panel: Panel, threads: int | None, **more: Any
+    s: StressorsSettings, source: StressedSource, world: StressedWorld, panel: Panel, threads: int | None, **more: Any
 ) -> Certified:
     policy = Exact(depth=source.depth, risk=source.risk, node_budget=source.nodes, **_mode(source))
     kind: Literal["bound", "auto"] = "bound" if source.mode == "mean" else "auto"
@@ -213,7 +213,7 @@ def _policy(
     )  # fmt: skip
 
 
-def _sample(suite: Suite, pools: Mapping[str, Pool], job: Job, drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
+def _sample(suite: Suite, pools: Mapping[str, Pool], job: SuiteJob, drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
     """The drawn decisions, in the order drawn: their windows are walked again, each under its step's stress."""
     s: StressorsSettings = suite.settings
     stresses = list(s.each())
@@ -254,7 +254,7 @@ def _figures(
     return figures
 
 
-def _mode(source: Source) -> dict[str, Any]:
+def _mode(source: StressedSource) -> dict[str, Any]:
     return {"spread": "std"} if source.mode == "mean" else {"mode": source.mode}
 
 

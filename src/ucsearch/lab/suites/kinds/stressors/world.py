@@ -20,7 +20,7 @@ from ucsearch.lab.suites.kinds.walkforward.world import World
 from ucsearch.monitor import Monitor, rank_of
 from ucsearch.replay.panel import Panel, Stretch
 
-__all__ = ["CLEAN", "KINDS", "Seen", "Stress", "StressedWorld", "recorded", "shifted", "watched"]
+__all__ = ["CLEAN", "KINDS", "MonitorView", "Stress", "StressedWorld", "recorded", "shifted", "watched"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -157,7 +157,7 @@ def _held(values: Floats) -> Floats:
 # -------------------------------------------------------------------- the monitor
 
 
-class Seen(NamedTuple):
+class MonitorView(NamedTuple):
     """What a monitor made of one family's series, side by side."""
 
     delay: list[int | None]  # (N,) periods from the onset to the trip of each series; None: it did not trip
@@ -168,7 +168,7 @@ class Seen(NamedTuple):
     known: Ints  # (N,) outcomes after the onset that were recorded
 
 
-def watched(panel: Panel, outcomes: Floats, onset: int, late: int) -> Seen:
+def watched(panel: Panel, outcomes: Floats, onset: int, late: int) -> MonitorView:
     """`outcomes` (N, T): as recorded; NaN: not at all. An outcome counts `late` periods after it could have."""
     count, steps = outcomes.shape
     monitor = Monitor()
@@ -201,4 +201,4 @@ def watched(panel: Panel, outcomes: Floats, onset: int, late: int) -> Seen:
                 early[int(trip.series)] = True
             elif delay[int(trip.series)] is None:
                 delay[int(trip.series)] = t - onset + 1
-    return Seen(delay, early, pool, blocked, within, known)
+    return MonitorView(delay, early, pool, blocked, within, known)

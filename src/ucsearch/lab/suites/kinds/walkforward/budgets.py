@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.protocol.comparison import COMPARATORS
-from ucsearch.lab.suites.protocol.expected_rows import Plan, budget_problems, place_of
-from ucsearch.lab.suites.recheck.differences import Problem, differences
+from ucsearch.lab.suites.protocol.expected_rows import RowPlan, budget_problems, place_of
+from ucsearch.lab.suites.recheck.differences import Discrepancy, differences
 from ucsearch.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["selection_problems"]
 Record = Mapping[str, Any]
 
 
-def selection_problems(settings: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+def selection_problems(settings: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Discrepancy]:
     """What the selection record says of candidates and budgets, against the suite's settings and the rows."""
     plan = settings.plan()
     yield from _protocol(settings, plan, selection)
@@ -29,7 +29,7 @@ def selection_problems(settings: WalkForwardSettings, rows: Sequence[Row], selec
     yield from _value(settings, rows, selection)
 
 
-def _protocol(settings: WalkForwardSettings, plan: Plan, selection: Record) -> Iterator[Problem]:
+def _protocol(settings: WalkForwardSettings, plan: RowPlan, selection: Record) -> Iterator[Discrepancy]:
     form = TASKS[settings.task["name"]].kind.form
     wanted = {"gate": settings.gate, "policy": "uc", "utility": "utility", "windows": dict(plan.windows),
               "form": form, "metric": "cost" if form == "cost" else "utility"}  # fmt: skip
@@ -37,10 +37,10 @@ def _protocol(settings: WalkForwardSettings, plan: Plan, selection: Record) -> I
     yield from differences({name: protocol.get(name) for name in wanted}, wanted, "selection.json.protocol")
     yield from differences(selection["how"], "selected", "selection.json.how")
     if ("power" in selection) is not settings.power:
-        yield Problem("selection.json.power", "something else than suite.toml", "asked for by both or by neither")
+        yield Discrepancy("selection.json.power", "something else than suite.toml", "asked for by both or by neither")
 
 
-def _candidates(plan: Plan, selection: Record) -> Iterator[Problem]:
+def _candidates(plan: RowPlan, selection: Record) -> Iterator[Discrepancy]:
     held = {c["id"]: c["settings"] for c in selection["candidates"]}
     declared = plan.candidates or {}
     yield from differences(sorted(held), sorted(declared), "selection.json.candidates")
@@ -49,7 +49,7 @@ def _candidates(plan: Plan, selection: Record) -> Iterator[Problem]:
         yield from differences(own, dict(declared[name]), f"selection.json.candidates.{name}.settings")
 
 
-def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Discrepancy]:
     """A sampler's plans per decision are the candidate's own nodes by its depth, and the rows must show them spent."""
     validation = [row for row in rows if row["split"] == "validation"]
     held = {c["id"]: c["settings"] for c in selection["candidates"]}
@@ -65,7 +65,7 @@ def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -
         if decisions and math.isfinite(spent):
             yield from differences(settings.get("samples"), max(2, int(spent / decisions // depth)), f"{where}.samples")
         if not settings.get("samples_wide", 0) >= settings.get("samples", math.inf):
-            yield Problem(f"{where}.samples_wide", repr(settings.get("samples_wide")), "at least samples")
+            yield Discrepancy(f"{where}.samples_wide", repr(settings.get("samples_wide")), "at least samples")
         if not own.comparators.validation:
             continue
         for row, side in zip(validation, sides, strict=True):
@@ -92,11 +92,11 @@ def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -
                 )
 
 
-def _value(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+def _value(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Discrepancy]:
     """Whom the value gate compares with, how hard they were tuned, and the samplers' plans at equal time."""
     declared, value = own.value_gate, selection.get("value")
     if (declared is None) != (value is None):
-        yield Problem("selection.json.value", "something else than suite.toml", "asked for by both or by neither")
+        yield Discrepancy("selection.json.value", "something else than suite.toml", "asked for by both or by neither")
     if declared is None or value is None:
         return
     where = "selection.json.value"
@@ -108,7 +108,7 @@ def _value(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> 
     for name, one in value["practitioners"].items():
         # Nobody was given more tries than declared; a rule with fewer settings has fewer.
         if not (isinstance(one.get("tries"), int) and 1 <= one["tries"] <= tries):
-            yield Problem(f"{where}.practitioners.{name}.tries", repr(one.get("tries")), f"from 1 to {tries}")
+            yield Discrepancy(f"{where}.practitioners.{name}.tries", repr(one.get("tries")), f"from 1 to {tries}")
     chosen = next((c["settings"] for c in selection["candidates"] if c["id"] == value["candidate"]), None)
     if chosen is None:
         return

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ucsearch.lab.comparators import key_from
 from ucsearch.lab.suites.evidence.sample import Drawn
 from ucsearch.lab.suites.gates.value import ValueQuestion, choose_by_cost
-from ucsearch.lab.suites.job import Job
-from ucsearch.lab.suites.kinds.kind import Kind, Opened, Rows, Selection
+from ucsearch.lab.suites.job import SuiteJob
+from ucsearch.lab.suites.kinds.kind import Opened, Rows, Selection, SuiteKind
 from ucsearch.lab.suites.kinds.series import Pool, by_hash
 from ucsearch.lab.suites.kinds.walkforward.rivals import (
     Rivals,
@@ -56,12 +56,12 @@ Candidate = dict[str, Any]
 _CHOSEN_BY = ("cost", "reward", "utility", "violations", "expansions", "oracle_nodes")  # what a choice looks at
 
 
-class WalkForward(Kind):
+class WalkForward(SuiteKind):
     """Series of several families. A panel and its hindsight are made once."""
 
     s: WalkForwardSettings
 
-    def __init__(self, suite: Suite, job: Job, purpose: str = "evaluation") -> None:
+    def __init__(self, suite: Suite, job: SuiteJob, purpose: str = "evaluation") -> None:
         super().__init__(suite, job)
         self.purpose = purpose  # or "design": the ids that are set aside
         self.world = World(self.s)

@@ -12,8 +12,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from ucsearch.lab.suites.evidence.rows import Row
 from ucsearch.lab.suites.kinds.settings import SettingsTable, TaskTable
 from ucsearch.lab.suites.protocol.comparison import COMPARATORS
-from ucsearch.lab.suites.protocol.expected_rows import Expected, Plan
-from ucsearch.lab.suites.recheck.differences import Problem
+from ucsearch.lab.suites.protocol.expected_rows import Expected, RowPlan
+from ucsearch.lab.suites.recheck.differences import Discrepancy
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, ProofKind, Run, UCBeam
 
 __all__ = ["Candidates", "Comparators", "Items", "Option", "Splits", "WalkForwardSettings"]
@@ -244,13 +244,13 @@ class WalkForwardSettings(SettingsTable):
         """Families that may come from other files."""
         return self.families
 
-    def problems(self, rows: Sequence[Row], selection: Mapping[str, Any]) -> Iterator[Problem]:
+    def problems(self, rows: Sequence[Row], selection: Mapping[str, Any]) -> Iterator[Discrepancy]:
         """What is wrong about candidates and budgets of a selection record."""
         from ucsearch.lab.suites.kinds.walkforward.budgets import selection_problems
 
         return selection_problems(self, rows, selection)
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The rows that evidence must hold."""
         cut, compared = self.splits, self.comparators
         families: dict[str, Expected] = {name: cut.counts.get(name, cut.per_family) for name in self.families}
@@ -259,7 +259,7 @@ class WalkForwardSettings(SettingsTable):
             tuned = (f"{name}-tuned" for name in self.practitioners)
             against = frozenset((*tuned, *(f"{name}-time" for name in COMPARATORS), "fallback"))
         samplers: frozenset[str] = frozenset(COMPARATORS) if compared.validation else frozenset()
-        return Plan(
+        return RowPlan(
             series={"validation": families, "test": families},
             windows={"validation": cut.validation, "test": cut.test},
             decisions=dict.fromkeys(("validation", "test"), cut.decisions),
