@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from ucsearch.decision.gate import Reason as Reason
     from ucsearch.engine.api import search as search
     from ucsearch.engine.api import search_panel as search_panel
+    from ucsearch.engine.arrays import Status as Status
     from ucsearch.engine.closed_loop.average import average_cost as average_cost
     from ucsearch.engine.closed_loop.solve import solve as solve
     from ucsearch.engine.plan import Plan as Plan
-    from ucsearch.engine.status import Status as Status
     from ucsearch.errors import InputError as InputError
     from ucsearch.errors import TaskError as TaskError
     from ucsearch.errors import UCSearchError as UCSearchError
@@ -78,7 +78,7 @@ _HOME = {
     "Reason": "decision.gate",
     "Run": "policies",
     "Shared": "allocation.problem",
-    "Status": "engine.status",
+    "Status": "engine.arrays",
     "Task": "task",
     "TaskError": "errors",
     "Trace": "trace",

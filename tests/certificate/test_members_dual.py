@@ -25,7 +25,7 @@ from ucsearch.certificate.members import weights as members_weights
 from ucsearch.certificate.members.bound import MembersBounds, members_bounds
 from ucsearch.certificate.members.graph import window_graph
 from ucsearch.engine import PanelPlan
-from ucsearch.engine.status import Fault, Status
+from ucsearch.engine.arrays import Fault, Status
 from ucsearch.spreads import NUMBERS
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "members_bound.json"

@@ -12,7 +12,7 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.decision.words import explain_release
-from ucsearch.engine.status import Status
+from ucsearch.engine.arrays import Status
 from ucsearch.planner.recorded.explain import retell
 from ucsearch.records.record import decision_record
 from ucsearch.tasks import LeadTimeInventory

@@ -15,7 +15,7 @@ from ucsearch.certificate.api import certify_panel
 from ucsearch.decision.api import Stopwatch
 from ucsearch.decision.gate import Reason
 from ucsearch.engine.api import search_panel
-from ucsearch.engine.status import Status
+from ucsearch.engine.arrays import Status
 from ucsearch.verify import verify_record
 from ucsearch.verify.decision.gate import NOTES
 

@@ -11,8 +11,8 @@ import pytest
 import ucsearch as uc
 from ucsearch.decision.gate import Reason
 from ucsearch.engine import api, choose
+from ucsearch.engine.arrays import Status
 from ucsearch.engine.compiled import engine as compiled
-from ucsearch.engine.status import Status
 from ucsearch.errors import InputError
 from ucsearch.tasks import LeadTimeInventory
 

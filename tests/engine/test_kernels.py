@@ -19,11 +19,10 @@ from numba import njit
 
 import ucsearch as uc
 from ucsearch.engine import PanelPlan
-from ucsearch.engine.arrays import FSet, ISet
+from ucsearch.engine.arrays import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, FSet, ISet
 from ucsearch.engine.cache import FOLDER, cache_dir
 from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled import engine
-from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW
 from ucsearch.policies import Settings, resolve
 
 pytestmark = pytest.mark.compiled

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.engine.plain import faults, outcome
+from ucsearch.engine.arrays import Fault
+from ucsearch.engine.plain import outcome
+from ucsearch.engine.plain import window as plain_window
 from ucsearch.engine.plain.exact import _PerfectInformation, _Stop
 from ucsearch.engine.plain.run import make_window
-from ucsearch.engine.status import Fault
 
 
 class S(NamedTuple):
@@ -102,5 +103,5 @@ def test_perfect_information_counts_every_state_of_every_member_once() -> None:
 
 @pytest.mark.parametrize("answer", [True, False])
 def test_a_plain_truth_is_not_looked_at_twice(answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "as_allowed", None)
-    assert faults.said(answer, Fault.RAISED, 0, 0) is answer
+    monkeypatch.setattr(plain_window, "as_allowed", None)
+    assert plain_window._truth(answer, Fault.RAISED, 0, 0) is answer

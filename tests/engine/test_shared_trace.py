@@ -11,8 +11,8 @@ import pytest
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES, Clock
 from ucsearch.certificate import CertifiedPanel
+from ucsearch.engine.arrays import Status
 from ucsearch.engine.plain import run
-from ucsearch.engine.status import Status
 from ucsearch.policies import Run
 from ucsearch.tasks import LeadTimeInventory
 

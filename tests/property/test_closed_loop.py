@@ -10,7 +10,7 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.counts import some
-from ucsearch.engine.status import First, Status
+from ucsearch.engine.arrays import First, Status
 
 
 class State(NamedTuple):

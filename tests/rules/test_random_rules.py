@@ -12,7 +12,7 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.rules import PARAMS, State, assert_same, cases, outside, rule_of, task_of
-from ucsearch.engine.status import Status
+from ucsearch.engine.arrays import Status
 from ucsearch.errors import UncompilableWarning
 
 pytestmark = pytest.mark.compiled

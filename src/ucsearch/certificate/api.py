@@ -19,9 +19,8 @@ from ucsearch.certificate.certificate import Certificate, CertifiedPanel
 from ucsearch.certificate.claims import BLOCK, Evidence, bound_size, derive, path_size, shares, tolerance
 from ucsearch.certificate.route import Retained, Route, choose
 from ucsearch.engine.api import search_again, search_panel, thread_count
-from ucsearch.engine.arrays import Col, OutI, Outputs
+from ucsearch.engine.arrays import Col, First, OutI, Outputs, Status
 from ucsearch.engine.plan import PanelPlan
-from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout, own_rows
 from ucsearch.policies import (

@@ -14,7 +14,7 @@ from ucsearch.certificate.claims import Claims, Evidence
 from ucsearch.certificate.replay import Path, Replay, kept_weights
 from ucsearch.certificate.route import Route
 from ucsearch.engine.arrays import Col
-from ucsearch.engine.plain.fixed_plan import fixed_plan_value
+from ucsearch.engine.plain.closed import fixed_plan_value
 from ucsearch.engine.plan import PanelPlan, Plan
 from ucsearch.layout import own_row
 

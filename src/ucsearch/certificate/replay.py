@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, read_only
+from ucsearch.engine.arrays import Fault, Inputs, read_only
 from ucsearch.engine.compiled import compile as kernels
-from ucsearch.engine.plain.faults import TaskFault
+from ucsearch.engine.plain.window import TaskFault
 from ucsearch.engine.plan import Plan
-from ucsearch.engine.status import Fault
 from ucsearch.formatting import action_figure
 from ucsearch.layout import Layout, own_row
 from ucsearch.policies import MODES

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.status import Status
+from ucsearch.engine.arrays import Status
 from ucsearch.errors import LARGEST, InputError
 from ucsearch.rules.answers import as_number, guarded
 from ucsearch.task import SITE, Condition

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.engine.arrays import Inputs, OutI, Outputs
+from ucsearch.engine.arrays import Inputs, OutI, Outputs, Status
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
 from ucsearch.engine.compiled.engine import run as run_compiled
 from ucsearch.engine.compiled.first_use import take
@@ -23,10 +23,9 @@ from ucsearch.engine.inputs import (
     params_rows,
     unstructured,
 )
-from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.run import run_shared, run_window
+from ucsearch.engine.plain.window import TaskFault
 from ucsearch.engine.plan import PanelPlan, Plan
-from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Engine, Policy, Settings, check_threads, resolve

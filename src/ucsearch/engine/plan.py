@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, OutF, OutI, Outputs
+from ucsearch.engine.arrays import HIGH, LOW, MIDDLE, Fault, First, Inputs, OutF, OutI, Outputs, Status
 from ucsearch.engine.plain.closed import at_level
-from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.run import make_window
-from ucsearch.engine.plain.window import Node, Window
-from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
+from ucsearch.engine.plain.window import Node, TaskFault, Window
 from ucsearch.errors import InputError, TaskError
 from ucsearch.formatting import figure
 from ucsearch.layout import Layout, every_row, own_row

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine.arrays import Fault
 from ucsearch.engine.compiled import compile as kernels
-from ucsearch.engine.status import Fault
 from ucsearch.errors import InputError, TaskError
 from ucsearch.formatting import action_figure
 from ucsearch.layout import Layout, as_finite, own_row

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.api import search_panel
-from ucsearch.engine.status import Status
+from ucsearch.engine.arrays import Status
 from ucsearch.errors import InputError
 from ucsearch.planner.decide.sizes import panel_inputs
 from ucsearch.planner.decide.states import Case

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.certificate.members.graph import ALGORITHM, compiled_graph, window_graph
-from ucsearch.engine.arrays import Inputs, read_only
+from ucsearch.engine.arrays import ENUMERATE_BELOW, Inputs, Status, read_only
 from ucsearch.engine.choose import choose_kernel
-from ucsearch.engine.status import ENUMERATE_BELOW, Status
 from ucsearch.layout import Layout, own_row
 from ucsearch.policies import Settings
 from ucsearch.task import Task

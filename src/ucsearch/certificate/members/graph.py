@@ -14,12 +14,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, OutI, Outputs
-from ucsearch.engine.plain.faults import TaskFault
+from ucsearch.engine.arrays import Fault, Inputs, OutI, Outputs, Status
 from ucsearch.engine.plain.run import make_window
-from ucsearch.engine.plain.window import Window
+from ucsearch.engine.plain.window import TaskFault, Window
 from ucsearch.engine.registry import register
-from ucsearch.engine.status import Fault, Status
 from ucsearch.layout import Layout
 from ucsearch.policies import Settings
 from ucsearch.task import Task

@@ -14,13 +14,11 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.engine.arrays import Inputs
+from ucsearch.engine.arrays import Fault, Inputs
 from ucsearch.engine.inputs import action_grid, inputs_of, panel_states, params_rows, unstructured
 from ucsearch.engine.plain.closed import backward, forward
-from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.run import make_window
-from ucsearch.engine.plain.window import Window
-from ucsearch.engine.status import Fault
+from ucsearch.engine.plain.window import TaskFault, Window
 from ucsearch.errors import BudgetError, InputError, TaskError
 from ucsearch.formatting import make_frame
 from ucsearch.layout import Layout

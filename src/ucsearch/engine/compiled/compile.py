@@ -39,7 +39,7 @@ _log = logging.getLogger("ucsearch")
 _LOCKS = 2  # hex digits: kernels whose names begin alike share a lock file
 # What machine code of a kernel is made of, beside the task's rules.
 _OURS = ("engine/kernels", "engine/kernels/common", "engine/compiled/numba_tricks.py", "engine/arrays.py",
-         "engine/status.py", "policies.py", "rules/compile.py", "rules/checked_math.py", "spreads.py")  # fmt: skip
+         "policies.py", "rules/compile.py", "rules/checked_math.py", "spreads.py")  # fmt: skip
 
 Entry = Callable[..., Any]
 

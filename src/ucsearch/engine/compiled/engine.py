@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, Outputs, read_only
+from ucsearch.engine.arrays import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, Inputs, Outputs, Status, read_only
 from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled.compile import LOCK
 from ucsearch.engine.compiled.first_use import difference
 from ucsearch.engine.inputs import branches
 from ucsearch.engine.registry import ALGORITHMS
-from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, Status
 from ucsearch.errors import UncompilableWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.arrays import Inputs, Outputs, Status
 from ucsearch.engine.plain.run import make_window, run_window
-from ucsearch.engine.status import Status
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
 from ucsearch.task import Task

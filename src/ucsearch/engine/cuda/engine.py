@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, ISet, Outputs, read_only
+from ucsearch.engine.arrays import ENUMERATE_BELOW, Inputs, ISet, Outputs, read_only
 from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled import engine as compiled
 from ucsearch.engine.compiled.compile import LOCK
@@ -31,7 +31,6 @@ from ucsearch.engine.kernels.common import rules
 from ucsearch.engine.kernels.common.shapes import Shape
 from ucsearch.engine.plain.run import run_window
 from ucsearch.engine.registry import ALGORITHMS
-from ucsearch.engine.status import ENUMERATE_BELOW
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings

@@ -7,7 +7,7 @@ from typing import Any
 
 from numba import cuda as found
 
-from ucsearch.engine.status import Status
+from ucsearch.engine.arrays import Status
 
 __all__ = ["build"]
 

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.arrays import Inputs, Outputs, Status
 from ucsearch.engine.compiled.engine import _pack
 from ucsearch.engine.cuda.device import is_simulated
-from ucsearch.engine.status import Status
 from ucsearch.policies import Settings
 
 __all__ = ["Launch", "stream"]

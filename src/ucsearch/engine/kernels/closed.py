@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucsearch.engine.arrays import Col, FSet, ISet
+from ucsearch.engine.arrays import HIGH, LOW, MIDDLE, Col, Fault, First, FSet, ISet, Status
 from ucsearch.engine.kernels.common import ending, spreads, states
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import Panel, Results, SearchedWindow, Shape
-from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 
 __all__ = ["Forward", "build", "forward"]
 

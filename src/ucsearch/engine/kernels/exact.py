@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Col, ISet
+from ucsearch.engine.arrays import Col, Fault, First, ISet, Status
 from ucsearch.engine.kernels import perfect, programme
 from ucsearch.engine.kernels.common import best as bests
 from ucsearch.engine.kernels.common import ending, room, scoring, states
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import Panel, Results, Shape
-from ucsearch.engine.status import Fault, First, Status
 
 __all__ = ["build"]
 

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import FSet, ISet
+from ucsearch.engine.arrays import Fault, First, FSet, ISet, Status
 from ucsearch.engine.kernels.common import best as bests
 from ucsearch.engine.kernels.common import ending, room, scoring
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import Panel, Results, Shape
-from ucsearch.engine.status import Fault, First, Status
 
 __all__ = ["build"]
 

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import ISet, OutI
+from ucsearch.engine.arrays import Fault, ISet, OutI, Status
 from ucsearch.engine.kernels.common import states as states_of
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import Shape
-from ucsearch.engine.status import Fault, Status
 
 __all__ = ["build"]
 

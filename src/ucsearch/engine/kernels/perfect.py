@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine.arrays import Fault
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import Shape
 from ucsearch.engine.kernels.common.states import Pool, States
-from ucsearch.engine.status import Fault
 
 __all__ = ["Perfect", "build"]
 

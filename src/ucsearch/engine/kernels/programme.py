@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Col
+from ucsearch.engine.arrays import Col, Fault, First, Status
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.scoring import Scoring
 from ucsearch.engine.kernels.common.shapes import Shape
 from ucsearch.engine.kernels.common.states import States
-from ucsearch.engine.status import Fault, First, Status
 
 __all__ = ["build"]
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ucsearch.engine.arrays import Fault
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import Shape
-from ucsearch.engine.status import Fault
 
 __all__ = ["build"]
 

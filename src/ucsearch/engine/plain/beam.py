@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ucsearch.engine.arrays import First, Status
 from ucsearch.engine.plain.outcome import Outcome, completable, mark_root, top_candidates
 from ucsearch.engine.plain.window import Node, Window, is_same
-from ucsearch.engine.status import First, Status
 from ucsearch.policies import Keep
 
 __all__ = ["beam"]

@@ -16,15 +16,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ucsearch.engine.plain.faults import TaskFault
+from ucsearch.engine.arrays import HIGH, LOW, MIDDLE, Fault, First, Status
 from ucsearch.engine.plain.outcome import Outcome, better
-from ucsearch.engine.plain.window import Node, Window
-from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
+from ucsearch.engine.plain.window import Node, TaskFault, Window
 from ucsearch.spreads import tail_mean
 
-__all__ = ["PolicyValues", "Reached", "at_level", "backward", "closed", "closed_shared", "forward"]
+__all__ = ["PolicyValues", "Reached", "at_level", "backward", "closed", "closed_shared", "fixed_plan_value", "forward"]
 
 END = -1  # the class of every state past the last step
+_MOST_MOVED = 200_000  # states of prefixes that the best fixed plan may cost; beyond it the value is not computed
 
 
 @dataclass
@@ -257,3 +257,45 @@ def at_level(weights: Sequence[float], level: float) -> int:
         if mass >= level:
             return k
     return len(weights) - 1
+
+
+def fixed_plan_value(window: Window, state: Any) -> float:
+    """Expected return of the best fixed plan that keeps the rules whatever happens: what closed mode's policies are
+    compared with. -inf when there is none, NaN when it was not found within the budget. Only at risk 0.
+
+    Branch and bound over plans. A prefix is a distribution over states; the values of the best policy from there on
+    bound whatever a fixed plan can still earn.
+    """
+    after, starts = [int(x) for x in window.q[0]], [int(x) for x in window.u[0]]
+    graph = forward(window, [state], after, starts, window.settings.node_budget)
+    if len(graph.layers) != window.depth + 2:
+        return math.nan
+    value = backward(window, graph, starts).score
+    best, spent = -math.inf, 0
+    stack: list[tuple[float, int, float, dict[int, float]]] = [(value[0], 0, 0.0, {0: 1.0})]
+    while stack:
+        limit, h, earned, states = stack.pop()
+        if not limit > best:
+            continue
+        if h == window.depth:
+            best = limit
+            continue
+        moves = [dict(graph.edges[i]) for i in states]
+        children = []
+        for x in sorted(set(moves[0]).intersection(*moves[1:])):
+            spent += len(states)
+            if spent > _MOST_MOVED:
+                return math.nan
+            reward, following = 0.0, dict[int, float]()
+            for (i, share), begins in zip(states.items(), moves, strict=True):
+                low = starts[graph.classes[i]]
+                for k in range(starts[graph.classes[i] + 1] - low):
+                    mass, t = share * window.weights[low + k], begins[x] + k
+                    reward += mass * graph.rewards[t]
+                    following[graph.following[t]] = following.get(graph.following[t], 0.0) + mass
+            total, ahead = earned + window.discounts[h] * reward, 0.0
+            for i, share in following.items():
+                ahead += share * value[i]
+            children.append((total + window.discounts[h + 1] * ahead, h + 1, total, following))
+        stack += sorted(children, key=lambda child: child[0])
+    return best

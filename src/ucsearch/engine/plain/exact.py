@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ucsearch.engine.arrays import DP_SWITCH, ENUMERATE_BELOW, Fault, First, Status
 from ucsearch.engine.plain.outcome import Outcome, better, completable, mark_root
 from ucsearch.engine.plain.window import Candidate, Node, Window, is_same
-from ucsearch.engine.status import DP_SWITCH, ENUMERATE_BELOW, Fault, First, Status
 
 __all__ = ["exact"]
 

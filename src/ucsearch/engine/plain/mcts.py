@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ucsearch.engine.arrays import First, Status
 from ucsearch.engine.plain.outcome import Outcome, completable, mark_root, top_candidates
 from ucsearch.engine.plain.window import Candidate, Node, Window
-from ucsearch.engine.status import First, Status
 
 __all__ = ["mcts"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from ucsearch.engine.arrays import COMPLETION_CAP, First, Status
 from ucsearch.engine.plain.window import Candidate, Node, Window, is_same
-from ucsearch.engine.status import COMPLETION_CAP, First, Status
 
 __all__ = ["Outcome", "better", "completable", "mark_root", "top_candidates"]
 

@@ -7,16 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ucsearch.engine.arrays import TABLE, Col, Inputs, Outputs
+from ucsearch.engine.arrays import TABLE, Col, Inputs, Outputs, Status
 from ucsearch.engine.plain.beam import beam
 from ucsearch.engine.plain.closed import closed, closed_shared
 from ucsearch.engine.plain.exact import exact
-from ucsearch.engine.plain.faults import OutOfTime, TaskFault
 from ucsearch.engine.plain.mcts import mcts
 from ucsearch.engine.plain.outcome import Outcome
-from ucsearch.engine.plain.window import Window
+from ucsearch.engine.plain.window import OutOfTime, TaskFault, Window
 from ucsearch.engine.registry import ALGORITHMS, register
-from ucsearch.engine.status import Status
 from ucsearch.layout import Layout, own_row
 from ucsearch.policies import Settings
 from ucsearch.task import Task

@@ -15,21 +15,57 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.plain.faults import OutOfTime, TaskFault, said, words
-from ucsearch.engine.status import Fault
+from ucsearch.engine.arrays import Fault
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
-from ucsearch.rules.answers import as_float, as_number, failure
+from ucsearch.rules.answers import as_allowed, as_float, as_number, failure
 from ucsearch.spreads import NUMBERS, spread_of
 from ucsearch.task import Task, View
 
-__all__ = ["Candidate", "Node", "Window", "mean_and_spread"]
+__all__ = ["Candidate", "Node", "OutOfTime", "TaskFault", "Window", "mean_and_spread"]
 
 Floats = NDArray[np.float64]
 
 MEAN, SCORES, MEMBERS = MODES["mean"], MODES["scores"], MODES["members"]
 VARIANCE = NUMBERS["variance"]
 _ARITHMETIC = (ZeroDivisionError, OverflowError, ValueError)
+_LONGEST = 200  # characters of a user's own message that are shown
+
+
+class TaskFault(Exception):
+    """A task function misbehaved at (step, action index); engines turn this into a status."""
+
+    def __init__(self, kind: int, step: int, action: int, detail: str = "") -> None:
+        super().__init__(detail or Fault.TEXT[kind])
+        self.kind, self.step, self.action, self.detail = kind, step, action, detail
+
+
+class OutOfTime(Exception):
+    """The caller ends the search."""
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {_short(error, str)}"
+
+
+def _short(value: Any, read: Any = repr) -> str:
+    """A few words of what a user's code gave; its own repr may fail too."""
+    try:
+        text = str(read(value))
+    except Exception:
+        return f"an object of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+
+
+def _truth(answer: Any, kind: int, step: int, action: int) -> bool:
+    """The answer of a rule as True or False, or a fault."""
+    if answer is True or answer is False:
+        return answer
+    try:
+        return as_allowed(answer)
+    except Exception:
+        text = f"{Fault.ROLE[kind]} returned {_short(answer)}, expected True or False"
+        raise TaskFault(kind, step, action, text) from None
 
 
 class Node(NamedTuple):
@@ -112,7 +148,7 @@ class Window:
             raise TaskFault(kind, step, action) from error
         except BaseException as error:
             raised = failure(error)
-            raise TaskFault(kind, step, action, f"{Fault.ROLE[kind]} raised {words(raised)}") from raised
+            raise TaskFault(kind, step, action, f"{Fault.ROLE[kind]} raised {_in_words(raised)}") from raised
 
     def number(self, function: Any, kind: int, step: int, action: int, *args: Any) -> float:
         """A finite number, or a fault."""
@@ -187,7 +223,7 @@ class Window:
         a, rule, p = self.actions[action], self.task.feasible_at, self.params
         for s in states:
             answer = self.call(rule, Fault.RAISED, step, action, s, a, step, p)
-            if answer is not True and not said(answer, Fault.RAISED, step, action):
+            if answer is not True and not _truth(answer, Fault.RAISED, step, action):
                 return False
         return True
 
@@ -196,7 +232,7 @@ class Window:
         return self._yes(self.task.feasible_at, Fault.RAISED, step, action, state, a, h, self.params)
 
     def _yes(self, rule: Any, kind: int, step: int, action: int, *args: Any) -> bool:
-        return said(self.call(rule, kind, step, action, *args), kind, step, action)
+        return _truth(self.call(rule, kind, step, action, *args), kind, step, action)
 
     def ended(self, states: tuple[Any, ...], step: int, action: int) -> bool:
         """Whether the last step may lead here: every row of the node."""

@@ -17,8 +17,8 @@ from ucsearch.decision.api import refuse
 from ucsearch.decision.decision import Decision
 from ucsearch.decision.gate import Calibration
 from ucsearch.engine.api import search_panel
+from ucsearch.engine.arrays import Status
 from ucsearch.engine.choose import engine_for
-from ucsearch.engine.status import Status
 from ucsearch.errors import InputError
 from ucsearch.forecast.recalibrate import (
     LEAST_PATHS,

@@ -15,7 +15,7 @@ import numpy as np
 from ucsearch.decision.decision import DecisionPanel, Outcome
 from ucsearch.decision.gate import Reason
 from ucsearch.decision.words import STRONGEST, at_most, best_words, scores, sole_words
-from ucsearch.engine.status import First
+from ucsearch.engine.arrays import First
 from ucsearch.layout import own_row
 from ucsearch.planner.decide.rows import Rows, next_orders
 from ucsearch.tasks.base import Sent, config_of, quantities

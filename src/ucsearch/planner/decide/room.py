@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.api import search_panel
-from ucsearch.engine.status import Status
+from ucsearch.engine.arrays import Status
 from ucsearch.errors import UCSearchError
 from ucsearch.planner.decide.sizes import panel_inputs
 from ucsearch.planner.decide.states import Case, Kinds

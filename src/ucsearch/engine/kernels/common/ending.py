@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucsearch.engine.arrays import TABLE, OutF, OutI
+from ucsearch.engine.arrays import TABLE, First, OutF, OutI, Status
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import Shape
-from ucsearch.engine.status import First, Status
 
 DEAD_END, SEARCH_EXHAUSTED, TASK_ERROR = int(Status.DEAD_END), int(Status.SEARCH_EXHAUSTED), int(Status.TASK_ERROR)
 RETAINED = First.RETAINED

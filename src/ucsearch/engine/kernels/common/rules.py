@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ucsearch.engine.arrays import Fault
 from ucsearch.engine.kernels.common import forecast
 from ucsearch.engine.kernels.common.shapes import LANES, Shape
-from ucsearch.engine.status import Fault
 from ucsearch.layout import Layout, base_of
 from ucsearch.policies import MODES
 from ucsearch.rules.compile import Compiler

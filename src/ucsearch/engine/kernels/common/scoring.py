@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucsearch.engine.arrays import Col
+from ucsearch.engine.arrays import Col, Fault, First
 from ucsearch.engine.kernels.common import spreads
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import LANES, Shape
-from ucsearch.engine.status import Fault, First
 
 NONE, REWARD, STATE, BOUND = Fault.NONE, Fault.REWARD, Fault.STATE, Fault.BOUND
 TERMINAL, VALUE = Fault.TERMINAL, Fault.VALUE

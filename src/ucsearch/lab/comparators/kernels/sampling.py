@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Col, ISet
+from ucsearch.engine.arrays import Col, Fault, First, ISet, Status
 from ucsearch.engine.kernels.common import ending, room, scoring
 from ucsearch.engine.kernels.common.rules import Rules
 from ucsearch.engine.kernels.common.shapes import Candidates, Panel, Results, Shape
-from ucsearch.engine.status import Fault, First, Status
 from ucsearch.lab.comparators.kernels import streams
 from ucsearch.lab.comparators.plain.sampling import CEM, HEAD
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ucsearch.engine.arrays import First, Status
 from ucsearch.engine.plain.outcome import Outcome, completable
 from ucsearch.engine.plain.window import Candidate, Node, Window
-from ucsearch.engine.status import First, Status
 from ucsearch.lab.comparators.streams import absorb, content_of, mix64
 
 __all__ = ["finish", "prefers", "retain", "score_one", "window_stream"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ucsearch.engine.arrays import COMPLETION_CAP, First
 from ucsearch.engine.plain.outcome import Outcome, mark_root
 from ucsearch.engine.plain.window import Candidate, Node, Window
-from ucsearch.engine.status import COMPLETION_CAP, First
 from ucsearch.lab.comparators.plain.common import finish, retain, window_stream
 from ucsearch.lab.comparators.streams import MASK, absorb, uniform
 

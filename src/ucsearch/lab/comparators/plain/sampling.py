@@ -13,9 +13,9 @@ import math
 from bisect import bisect_left
 from typing import Any, NamedTuple
 
+from ucsearch.engine.arrays import First
 from ucsearch.engine.plain.outcome import Outcome, mark_root
 from ucsearch.engine.plain.window import Candidate, Node, Window
-from ucsearch.engine.status import First
 from ucsearch.lab.comparators.plain.common import finish, retain, score_one, window_stream
 from ucsearch.lab.comparators.streams import MASK, absorb, signed, uniform
 from ucsearch.policies import Settings

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from ucsearch.engine.api import search_panel
+from ucsearch.engine.arrays import Status
 from ucsearch.engine.plan import PanelPlan
-from ucsearch.engine.status import Status
 from ucsearch.lab.suites.evidence.tables import cell_check, column, table
 from ucsearch.lab.suites.job import SuiteJob
 from ucsearch.lab.suites.kinds.kind import Rows, SuiteKind
