@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -73,13 +75,13 @@ def test_the_newest_decision_and_its_overrides(folder: Path) -> None:
         log.override(row["certificate"], task=task, action=10.0, **words)
     lines = explain_series(folder / "log.db", "A").text.splitlines()
     at = lines.index("Overridden by M. Curie: 10 instead, because a strike.")
-    assert lines[at + 1] == "What counts is 10."
+    assert lines[at + 1] == "In force: 10."
     with AuditLog(folder / "log.db") as log:
         log.override(row["certificate"], task=task, action=3.0, **words | {"why": "\x1b[31mred"})
         log.override(row["certificate"], task=None, action=None, **words | {"why": "it is over"})
     text = explain_series(folder / "log.db", "A").text
     assert "3 (not one of those offered) instead" in text
-    assert "Withdrawn by M. Curie, because it is over.\nWhat counts is the decision as recorded." in text
+    assert "Withdrawn by M. Curie, because it is over.\nIn force: the decision as recorded." in text
     assert "\x1b" not in text
 
 
@@ -172,6 +174,21 @@ def test_the_page(folder: Path) -> None:
     found = check_harmless(text)
     assert [attributes["id"] for tag, attributes in found.tags if tag == "figure"] == ["plan", "state", "forecast"]
     assert told.text.splitlines()[0] in " ".join(found.words)
+    tables = re.findall(r"<pre><code>(.*?)</code></pre>", text, re.S)
+    assert tables
+    assert all(line.startswith("  ") for table in tables for line in table.splitlines())  # sentences wrap
+
+
+def test_pictures_end_where_the_horizon_ends_to_judge(folder: Path) -> None:
+    told = explain_series(folder / "log.db", "A")
+    assert (len(told.orders), told.judged) == (3, 1)
+    pages = {}
+    for steps in (1, 3):
+        write_explain_page(dataclasses.replace(told, judged=steps), folder / "c.html")
+        plan = re.search(r'<figure[^>]*id="plan".*?</figure>', (folder / "c.html").read_text(), re.S)
+        assert plan
+        pages[steps] = plan[0].count("<rect")
+    assert (pages[1], pages[3]) == (1, 3)
 
 
 @pytest.mark.parametrize(

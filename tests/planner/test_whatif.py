@@ -316,7 +316,7 @@ def test_a_quantity_in_units_where_actions_are_levels(tmp_path: Path, capsys: py
     with AuditReader(tmp_path / "log.db") as reader:
         (made,) = (row.record for row in reader.list(kind="override"))
     assert (made["action"], made["series"]) == (22, "C")
-    assert "What counts is 22, which orders 12." in explain_series(tmp_path / "log.db", "C").text
+    assert "In force: 22, which orders 12." in explain_series(tmp_path / "log.db", "C").text
     assert "minimum" not in (told := run(tmp_path, capsys, "C", "13", code=2))
     assert "saw 13, expected what can be ordered: 16 is the next" in told
     assert "Packs hold 4" in told

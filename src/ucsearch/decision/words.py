@@ -51,7 +51,7 @@ _MODES = {
     "mean": "planned on the mean outcome",
     "members": "planned over all members",
     "scores": "planned on action scores",
-    "closed": "planned as a policy, under the law of the outcomes",
+    "closed": "planned in closed loop: later actions react to outcomes",
 }
 
 
@@ -61,7 +61,7 @@ def explain_keeping(share: float, weights: Sequence[float], mode: int) -> str:
         return ""
     count = len(weights)
     if mode == MODES["closed"]:
-        return "keeps every rule at every outcome of that law"
+        return "keeps every rule for every outcome of the distribution"
     if share == 1.0:
         return f"keeps every rule in all of {count} members"
     if max(weights) - min(weights) <= 1e-9 * max(weights):

@@ -196,7 +196,7 @@ def fan(
     body += _steps(across, len(rows), axis)
     told = "; ".join(f"{axis} {h + 1}: {_told_row(row)}" for h, row in enumerate(rows[:8]))
     words = " Dots: outcomes." if came else ""
-    caption = f"Line: the middle of the forecast. Inner band: half of it. Outer band: nine tenths.{words}"
+    caption = f"Line: median. Bands: 50 % and 90 % of the forecast.{words}"
     return figure(key, title, told, _FAN_HEIGHT, body, caption)
 
 

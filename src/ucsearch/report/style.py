@@ -23,13 +23,13 @@ CSS = f"""
 html{{-webkit-text-size-adjust:100%}}
 body{{margin:0;background:var(--bg);color:var(--ink);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}}
-main,footer{{max-width:1140px;margin:0 auto;padding:0 16px}}
+main,footer{{max-width:1240px;margin:0 auto;padding:0 16px}}
 footer{{color:var(--soft);font-size:.85rem;padding-bottom:32px}}
 h1{{font-size:1.55rem;line-height:1.2;margin:24px 0 4px;overflow-wrap:anywhere}}
 h2{{font-size:1.2rem;margin:40px 0 8px;padding-top:12px;border-top:1px solid var(--rule)}}
 h3{{font-size:1rem;margin:24px 0 6px}}
 h4{{font-size:.9rem;margin:0 0 4px;overflow-wrap:anywhere}}
-p,ul,ol{{max-width:46rem;margin:8px 0}}
+p,ul,ol{{max-width:46rem;margin:8px 0;overflow-wrap:break-word}}
 ul,ol{{padding-left:1.3rem}}
 li{{overflow-wrap:anywhere}}
 a{{color:var(--main)}}

@@ -41,8 +41,8 @@ _PAGE = """{% extends "base" %}{% from "parts" import headline_of, by_series, fa
 <td class="n" data-v="{{ r.ahead if r.ahead is number else '' }}">{% if r.ahead is number %}
 {{- r.ahead|signed(digits) }}{{ sign }}{% endif %}</td>
 <td class="n" data-v="{{ r.low if r.low is number else '' }}">{% if r.low is number %}
-{{- r.low|signed(digits) }} to {{ r.high|signed(digits) }}{{ sign }}{% endif %}</td>
-{% for x in r.others %}{{ num(x, "", 1) }}{% endfor %}</tr>
+{{- r.low|signed(digits) }} to {{ r.high|signed(digits) }}{% endif %}</td>
+{% for x in r.others %}{{ num(x, "", places[loop.index0]) }}{% endfor %}</tr>
 {% endfor %}</tbody></table></div>
 <p class="note">Below 0 your policy did worse; intervals are over {{ units }}, paired
 {%- if few %}, and some need more of them{% endif %}.{% for name, told in shares %} {{ name|capitalize }}:
@@ -74,6 +74,9 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
     costs = [c for c in columns if c[0].endswith("_cost")]
     others = [c for c in columns if c not in costs]
     rows = [_row(result, name, costs, others) for name in _ranked(result)]
+    # Counts have no decimal places.
+    columns_of_others = zip(*(row["others"] for row in rows), strict=True)
+    places = [0 if all(x == int(x) for x in column if math.isfinite(x)) else 1 for column in columns_of_others]
     names = [name for _, name, _ in costs]
     against = [(r["name"], r["ahead"], r["low"], r["high"]) for r in rows if r["name"] not in (POLICY, HINDSIGHT)]
     drawn = [row for row in against if math.isfinite(row[1])]
@@ -98,7 +101,8 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
                  ("Released", f"{100.0 * result.released:.1f} %")],
         ahead=ahead,
         sign=sign, digits=1 if result.in_shares else 2, units=result.units,
-        rows=rows, earns=any("profit" in r for r in rows), few=any(not math.isfinite(low) for _, _, low, _ in against),
+        rows=rows, places=places, earns=any("profit" in r for r in rows),
+        few=any(not math.isfinite(low) for _, _, low, _ in against),
         shares=[(name, told) for name, (_, _, told) in shares.items()],
         # Made of escaped text by the helpers themselves.
         bars=Markup(bars), legend=Markup(key(names)),

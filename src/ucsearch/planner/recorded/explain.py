@@ -68,6 +68,7 @@ class Told:
     field: str
     orders: tuple[Any, ...]  # (d,) the plan's actions, as units where they order
     released: bool  # and not replaced by a person
+    judged: int = 0  # steps of the plan before its horizon ends too soon to judge them
     action: str = "order"  # what is decided, and its unit
     action_unit: str = ""
     outcome_unit: str = ""  # of the forecast
@@ -147,9 +148,9 @@ def _tell(
         _situation(task, record, units, money),
         _forecast_line(members, trace["meta"], words.outcome_unit, task),
     ]
+    reach = int(record["settings"].get("reach", len(plan)))
+    judged = len(plan) if task is None else task.judged(reach)
     if plan:
-        reach = int(record["settings"].get("reach", len(plan)))
-        judged = len(plan) if task is None else task.judged(reach)
         sizes = ", ".join(amount_figure(x) for x in orders[:judged])
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
         word += " before a person decided otherwise" if replaced else ""
@@ -171,8 +172,9 @@ def _tell(
     lines += ["", *_alternatives(record, money)]
     lines += ["", f"certificate {row.id}"]
     return Told(
-        series, "\n".join(map(plain, lines)), title, units, members, weights, tracks, field, orders,
-        outcome["outcome"] == "RELEASED" and not replaced, words.action, words.action_unit, words.outcome_unit,
+        series, "\n".join(map(plain, lines)), title, units, members, weights,
+        tracks, field, orders, outcome["outcome"] == "RELEASED" and not replaced, judged, words.action,
+        words.action_unit, words.outcome_unit,
     )  # fmt: skip
 
 
@@ -217,7 +219,7 @@ def _overridden(overrides: list[dict[str, Any]], record: dict[str, Any], task: T
             taken = o["action"] if isinstance(o["action"], int | float) else action_figure(recorded_action(o["action"]))
             last = f"{taken}{_units_of(o['action'], record, task)}"
             lines.append(f"Overridden by {o['who']}: {taken}{off} instead, because {o['why']}.")
-    return ["", *lines, f"What counts is {last}."]
+    return ["", *lines, f"In force: {last}."]
 
 
 def _units_of(action: Any, record: dict[str, Any], task: Task | None) -> str:
