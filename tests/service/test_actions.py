@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,21 @@ def test_only_the_newest_decision_can_be_overridden_and_only_while_it_is_valid(t
         assert missing.status_code == 404
 
     run(tmp_path, go, clock=clock)
+
+
+@pytest.mark.parametrize(("after_us", "status"), [(-1, 201), (0, 409)])
+def test_a_decision_is_valid_until_its_time_and_not_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_us: int, status: int
+) -> None:
+    async def go(client: Client) -> None:
+        made = await one(client)
+        at = datetime.fromisoformat(made["valid_until"]) + timedelta(microseconds=after_us)
+        monkeypatch.setattr(client.service.writer, "_clock", lambda: at)
+        body = {"action": 15.0, "why": "at the very second", "expects": made["id"]}
+        answer = await client.post(f"/v1/decisions/{made['id']}/override", body, role="operator")
+        assert answer.status_code == status, answer.text
+
+    run(tmp_path, go)
 
 
 def test_of_four_overrides_at_once_one_wins(tmp_path: Path) -> None:

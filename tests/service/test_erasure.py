@@ -22,6 +22,7 @@ from ucsearch.records.entries import NOTHING
 from ucsearch.records.erasure import ERASED, erase, older_than, person, series
 from ucsearch.records.log import AuditReader, open_reader
 from ucsearch.records.log_chain import files_of
+from ucsearch.service.queries import export_part
 from ucsearch.verify import verify_files
 
 CHECKPOINT = "checkpoint/decisions.json"
@@ -190,3 +191,25 @@ def test_rotation_is_not_disturbed(tmp_path: Path) -> None:
 
     asyncio.run(go())
     assert [str(v) for v in verify_files(files_of(tmp_path / LOG)) if v.status != "valid"] == []
+
+
+def test_an_export_goes_on_while_contents_are_erased(tmp_path: Path) -> None:
+    """What was sent before is whole, what is sent after says that it was erased, and all of it verifies."""
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, clock=clock) as client:
+            for name in "ABCD":
+                await client.decide(name)
+            with client.service._open_reader() as reader:
+                begun, head = export_part(reader, 1, 2, "")
+                clock.now += timedelta(days=9)
+                limit = older_than(clock.now - timedelta(days=1))
+                erased = erase(tmp_path / LOG, limit, at=clock.now, by="service", why="a test of exports")
+                more, _ = export_part(reader, 3, None, head)
+            assert erased.entries == 4
+            assert [b"SKU" in line or b'"members"' in line for line in (begun[0], more[0])] == [True, False]
+            (tmp_path / "all.jsonl").write_bytes(b"\n".join([*begun, *more]))
+
+    asyncio.run(go())
+    assert {v.status for v in verify_files([tmp_path / "all.jsonl"])} == {"valid"}

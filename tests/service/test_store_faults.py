@@ -13,6 +13,7 @@ import pytest
 
 from tests.kit.postgres import Server
 from tests.service.kit import CONFIG, Client, make_folder, open_service, running
+from tests.service.test_notify import until
 from ucsearch.errors import RecordError
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.log import AuditLog, open_reader
@@ -143,7 +144,16 @@ def test_a_second_service_waits_until_the_first_is_gone(
     first.stop()
     waiting.join(10.0)
     assert second.started
+    # And once more, the other way round.
+    third = open_service(tmp_path / "one")
+    waiting = threading.Thread(target=third.start)
+    waiting.start()
+    until(lambda: third.is_standby)
+    assert not third.started
     second.stop()
+    waiting.join(10.0)
+    assert third.started
+    third.stop()
 
 
 def test_a_full_log_is_503_and_nothing_leaves(tmp_path: Path) -> None:

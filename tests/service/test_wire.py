@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,9 +22,10 @@ from typing import Any
 import pytest
 
 from tests.service.forks import Forks, Running
-from tests.service.kit import CONFIG, body, make_folder
+from tests.service.kit import CONFIG, body, make_folder, open_service
 from ucsearch.records.log import AuditReader
-from ucsearch.service.run import listen
+from ucsearch.service.observability import set_up_logging
+from ucsearch.service.run import embedded, listen
 
 LIMITED = (
     CONFIG
@@ -277,3 +281,23 @@ def test_an_answer_is_sent_at_once_although_its_parts_are_small() -> None:
     listening = listen("127.0.0.1:0")
     with listening, socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_stranger_writes_no_errors_into_the_text_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose body is malformed is refused by uvicorn while its answer is under way."""
+    loggers = [logging.getLogger(name) for name in ("ucsearch", "uvicorn", "uvicorn.access")]
+    for logger in loggers:
+        for name in ("handlers", "propagate", "level"):
+            monkeypatch.setattr(logger, name, getattr(logger, name))
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    set_up_logging(logging.WARNING)
+    make_folder(tmp_path, '[server]\nbind = "127.0.0.1:0"\n' + CONFIG)
+    head = b"POST /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with embedded(open_service(tmp_path)) as url:
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=10.0) as wire:
+                wire.sendall(head + b"zz\r\n")
+                assert answer(wire)[0] == 400
+    lines = [json.loads(line) for line in sys.stderr.getvalue().splitlines()]
+    assert [line for line in lines if line["level"] == "error"] == []
+    assert any("Invalid HTTP request" in line["event"] for line in lines)

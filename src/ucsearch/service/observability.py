@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import Depends, FastAPI
+from h11 import LocalProtocolError
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
@@ -186,10 +187,18 @@ class JsonLinesFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+def is_our_error(record: logging.LogRecord) -> bool:
+    """False for an answer that uvicorn cannot send because it has refused the malformed rest of the request with 400
+    meanwhile: anybody could fill the log with such errors."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, LocalProtocolError) and "MUST_CLOSE" in str(error))
+
+
 def set_up_logging(level: int = logging.INFO) -> None:
     """The service's own logger, and nothing of uvicorn's but errors, on stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLinesFormatter())
+    handler.addFilter(is_our_error)
     for name, at in (("ucsearch", level), ("uvicorn", logging.WARNING), ("uvicorn.access", logging.CRITICAL)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
