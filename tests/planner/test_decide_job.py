@@ -56,6 +56,17 @@ def test_one_row_and_one_record_per_series(tmp_path: Path) -> None:
     assert not (tmp_path / "out.csv.partial").exists()
 
 
+def test_a_row_of_totals_among_the_states_is_left_out(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    with (tmp_path / "states.csv").open("a") as file:
+        file.write("Grand total,25.0,25.0\n")
+    report = decide(tmp_path)
+    assert [row["series"] for row in read_csv(tmp_path / "out.csv")] == list(NAMES)
+    (note,) = report.problems
+    assert (note.place, note.series, note.text) == ("line 7", "Grand total", "a row of totals, left out")
+    assert not note.refuses
+
+
 def test_a_row_is_what_decide_says(tmp_path: Path) -> None:
     write_job(tmp_path)
     decide(tmp_path)

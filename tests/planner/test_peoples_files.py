@@ -27,7 +27,7 @@ from ucsearch.errors import InputError
 from ucsearch.planner.decide.job import run_decide
 from ucsearch.planner.decide.states import StateFile
 from ucsearch.planner.files.calendar import count_periods, later
-from ucsearch.planner.files.numbers import offset_of, parse_dates, parse_numbers, sniff_decimal
+from ucsearch.planner.files.numbers import number_words, offset_of, parse_dates, parse_numbers, sniff_decimal
 from ucsearch.planner.files.sales import read_sales
 from ucsearch.planner.files.series_file import SeriesFile
 from ucsearch.planner.files.table import open_table
@@ -236,6 +236,33 @@ def test_offsets_from_utc_across_the_clock_change(tmp_path: Path) -> None:
     for period, times in (("hour", hours), ("day", days)):
         text = "series,date,demand\n" + "".join(f"A,{t},{i}\n" for i, t in enumerate(times))
         assert sales(tmp_path, text, settings_with(period)) == {"A": [0.0, 1.0, 2.0]}
+
+
+@pytest.mark.parametrize("clock", ["00:00:00", "00:00"])
+def test_days_with_an_offset_stay_local_without_a_period_in_the_settings(tmp_path: Path, clock: str) -> None:
+    """An export across the clock change: midnight there, which no one period lies between in UTC."""
+    days = [np.datetime64("2024-03-25") + np.timedelta64(i, "D") for i in range(14)]
+    text = "".join(f"A,{day}T{clock}+0{1 + (i > 6)}:00,{i}\n" for i, day in enumerate(days))
+    (tmp_path / "s.csv").write_text("series,date,demand\n" + text)
+    found = read_sales(tmp_path / "s.csv", settings_with("any"))
+    assert (found.period, found.uneven, found.offset) == ("day", "", "")
+    assert [str(found.histories[0].first), str(found.histories[0].last)] == [f"{day}T00:00:00" for day in days[::13]]
+
+
+@pytest.mark.parametrize(
+    ("seen", "unit"),
+    [
+        ("€0.50", "€"),
+        ("0,50 €", "€"),
+        ("$3", "$"),
+        ("12%", "%"),
+        ("7 pcs", "pcs"),
+        ("CHF 1'200.50", "CHF"),
+        ("-3 kg", "kg"),
+    ],
+)
+def test_a_number_with_a_unit_is_told_what_is_too_much(seen: str, unit: str) -> None:
+    assert number_words(seen, ".") == f"a number without {unit!r}: format the column as a number before saving"
 
 
 @pytest.mark.parametrize(

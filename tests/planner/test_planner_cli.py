@@ -149,7 +149,7 @@ def test_strict_decides_nothing(job: Path) -> None:
         (("--set", "files.decisions=out.ods"), "expected a file called .csv, .xlsx or .parquet"),
         (("--set", "files.forecasts="), "--set: saw 'files.forecasts=', expected KEY=VALUE"),
         (("--set", "files.decision=out.csv"), "files.decision: unknown key, expected 'decisions'?"),
-        (("--set", "task.holding=much"), "job.toml: task.holding: saw 'much', expected a valid number"),
+        (("--set", "task.holding=much"), "job.toml: task.holding: saw 'much', expected a number"),
     ],
 )
 def test_unusable_files_are_exit_code_2(job: Path, words: tuple[str, ...], message: str) -> None:

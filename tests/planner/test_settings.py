@@ -53,13 +53,13 @@ def test_tables_become_the_objects_they_describe() -> None:
 def test_whole_numbers_may_stand_for_numbers_but_nothing_else_is_bent() -> None:
     assert make_settings("[actions]\nround_to = 2\n").actions.round_to == 2.0
     assert refused(TOML.replace("holding = 1.0", "holding = '1'")) == [
-        "job.toml: task.holding: saw '1', expected a valid number"
+        "job.toml: task.holding: saw '1', expected a number"
     ]
     assert refused(TOML.replace("holding = 1.0", "holding = true")) == [
-        "job.toml: task.holding: saw True, expected a valid number"
+        "job.toml: task.holding: saw True, expected a number"
     ]
     assert refused(TOML.replace("lead_time = 1", "lead_time = 1.5")) == [
-        "job.toml: task.lead_time: saw 1.5, expected a valid integer or a table"
+        "job.toml: task.lead_time: saw 1.5, expected a whole number or a table"
     ]
 
 
@@ -130,10 +130,35 @@ def test_multiples_replace_the_order_sizes() -> None:
     assert line.startswith("job.toml: task.order_sizes: saw a list, expected nothing beside actions.multiples")
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("holding = 4,00", "a number with a point, such as 4.00"),
+        ("holding = 1.0\nholding = 2.0", "each key and each table once"),
+        ("unmet = lost", 'a text in quotes, such as "EUR"'),
+        ("unmet = True", "true or false in small letters"),
+        ('unmet = "C:\\data\\x"', "a path with / in place of \\"),
+        ("holding = [1.0", "TOML (unclosed array)"),
+    ],
+)
+def test_a_line_that_is_no_toml_is_shown_with_what_belongs_there(line: str, expected: str) -> None:
+    text = f"# ours\n[task]\n{line}\n"
+    last = line.splitlines()[-1]
+    assert refused(text) == [f"job.toml, line {text.count(chr(10))}: saw {last!r}, expected {expected}"]
+
+
+def test_settings_as_windows_saves_them() -> None:
+    assert (
+        parse_settings(TOML.replace("\n", "\r\n").encode("utf-8-sig"), "job.toml").task
+        == parse_settings(TOML.encode()).task
+    )
+    with pytest.raises(SettingsError, match=r"job\.toml, line 2: saw '# Größe' in another encoding, expected UTF-8"):
+        parse_settings(("# ours\n# Größe\n" + TOML).encode("cp1252"), "job.toml")
+
+
 def test_what_is_no_toml_or_no_file(tmp_path: Path) -> None:
     (line,) = refused("[task\n")
-    assert line.startswith("job.toml: not valid TOML: ")
-    assert "line 1" in line
+    assert line == "job.toml, line 1: saw '[task', expected TOML (expected ']' at the end of a table declaration)"
     with pytest.raises(SettingsError, match=r"nowhere\.toml: cannot be read \(No such file or directory\)"):
         load_settings(tmp_path / "nowhere.toml")
 
@@ -230,9 +255,9 @@ def test_the_scaffold_is_valid() -> None:
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ("true", "shared.truck.limit: saw True, expected a valid number, a list or a table"),
-        ('[1.0, "x"]', "shared.truck.limit.1: saw 'x', expected a valid number"),
-        ('{A = "x"}', "shared.truck.limit.A: saw 'x', expected a valid number or a list"),
+        ("true", "shared.truck.limit: saw True, expected a number, a list or a table"),
+        ('[1.0, "x"]', "shared.truck.limit.1: saw 'x', expected a number"),
+        ('{A = "x"}', "shared.truck.limit.A: saw 'x', expected a number or a list"),
     ],
 )
 def test_a_value_of_several_types_is_one_problem(limit: str, said: str) -> None:

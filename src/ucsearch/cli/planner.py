@@ -91,7 +91,8 @@ def forecast(
         kept = "--set forecast.keep_outliers=true keeps them"
         typer.echo(f"{report.clipped} outliers were limited ({kept})")
     if report.unknown:
-        typer.echo(f"{report.unknown} periods without a known demand: out of stock, or gaps")
+        periods = "period" if report.unknown == 1 else "periods"
+        typer.echo(f"{report.unknown} {periods} without a known demand: out of stock, or gaps")
     typer.echo(f"forecasts in {report.out}" + (f", archive in {report.archive}" if report.archive else ""))
     _leave(report.problems)
 

@@ -131,7 +131,8 @@ class Work:
         steps = min(len(values.table), self.settings.forecast.steps or len(values.table))
         needed = case.kind.config.steps_needed(self.settings.policy, self.settings.actions)
         if steps < needed:
-            text = f"saw {steps} steps, expected at least {needed} (policy.depth, and the lead time + 1)"
+            seen = f"{steps} step{'' if steps == 1 else 's'}"
+            text = f"saw {seen}, expected at least {needed} (policy.depth, and the lead time + 1)"
             return Problem(str(self.forecasts.table.path), "", self.forecasts.layout.time, values.series, text)
         return time_problem(values, self.forecasts, self.settings.columns.dates, self.age) or self._crossed(values)
 

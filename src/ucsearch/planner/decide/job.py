@@ -157,6 +157,7 @@ def run_decide(
     moment = clock() if now is None and clock is not None else now
     dated = SeriesFile.open(open_table(forecasts, decimal), settings)
     stood = StateFile(open_table(states, decimal), settings, first=dated.first_days)
+    stood.leave_out_totals(frozenset(dated.order))
     portions = None
     if settings.shared:
         portions = Portions(settings, stood, lambda name: dated.first_days.get(name, stood.dates.get(name)))

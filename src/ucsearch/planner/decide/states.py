@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import UnionType
@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
+from ucsearch.planner.files.calendar import has_local_dates
 from ucsearch.planner.files.columns import like, near, usual_names
 from ucsearch.planner.files.numbers import number_words, parse_dates
 from ucsearch.planner.files.penalties import Penalty, read_penalties
 from ucsearch.planner.files.table import Block, Problem, Table
+from ucsearch.planner.files.totals import is_total
 from ucsearch.planner.settings import Columns, Settings
 from ucsearch.policies import Policy
 from ucsearch.task import Task
@@ -297,7 +299,7 @@ class StateFile:
         by_name = {ours: column for column, ours in self._columns.items()}
         series = block.texts(by_name.pop("series"))
         dated = by_name.pop("date", None)
-        wall_clock = self.settings.period in ("day", "weekday", "week", "month")
+        wall_clock = has_local_dates(self.settings.period)
         days = None
         if dated is not None:
             days = parse_dates(block.texts(dated), self.names.dates, wall_clock=wall_clock)
@@ -336,6 +338,15 @@ class StateFile:
                     self.dates[name] = days[i]
                 self._case(name, place, {ours: column[i] for ours, column in values.items()})
             self.places.setdefault(name, place)
+
+    def leave_out_totals(self, forecast: Container[str]) -> None:
+        """Take away the rows that programs add up and call a total: of no series that has a `forecast`."""
+        for name in [x for x in self.places if is_total(x) and x not in forecast]:
+            self.problems = [p for p in self.problems if p.series != name]
+            text = "a row of totals, left out"
+            self.problems.append(Problem(str(self.table.path), self.places[name], "", name, text, refuses=False))
+            for kept in (self.places, self.cases, self.dates, self.refused):
+                kept.pop(name, None)
 
     def _refuse(self, series: str, place: str, column: str, text: str) -> None:
         problem = Problem(str(self.table.path), place, column, series, text)

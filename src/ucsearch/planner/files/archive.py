@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.forecast.recalibrate import Archive, Correction, correction_at
-from ucsearch.planner.files.calendar import count_periods, later
+from ucsearch.planner.files.calendar import count_periods, has_local_dates, later
 from ucsearch.planner.files.columns import usual_names
 from ucsearch.planner.files.numbers import parse_dates
 from ucsearch.planner.files.sales import History, read_sales
@@ -96,8 +96,7 @@ def read_archive(path: str | Path, settings: Settings) -> Iterator[Past]:
 
 
 def _times(texts: list[str], settings: Settings) -> Any:
-    wall_clock = settings.period in ("day", "weekday", "week", "month")
-    found = parse_dates(texts, settings.columns.dates, wall_clock=wall_clock)
+    found = parse_dates(texts, settings.columns.dates, wall_clock=has_local_dates(settings.period))
     if np.isnat(found).any():
         try:
             return np.array(texts, dtype=np.float64)

@@ -11,6 +11,7 @@ __all__ = [
     "PERIODS",
     "count_periods",
     "day_text",
+    "has_local_dates",
     "infer_period",
     "is_regular",
     "is_short",
@@ -35,6 +36,12 @@ _STEPS = {
 def is_short(period: str) -> bool:
     """Whether a day holds several periods, so that times count and not only dates."""
     return period in _SHORT
+
+
+def has_local_dates(period: str) -> bool:
+    """Whether periods are days or longer, so that the local date of a time with an offset counts and not the instant;
+    of no period nobody knows."""
+    return period != "any" and not is_short(period)
 
 
 def count_periods(time: Any, period: str) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from ucsearch.errors import InputError
+from ucsearch.planner.files.calendar import has_local_dates
 from ucsearch.planner.files.numbers import DateOrder, parse_dates, sniff_order
 from ucsearch.planner.files.table import Block, Problem, Table
 from ucsearch.planner.settings import Columns, Settings
@@ -320,7 +321,7 @@ def sales_layout(
         raise InputError("columns.gaps", seen, "a period, such as period = 'day'")
     beside = _beside(table, names, bool(fields))
     layout, problems = _time_layout(table, names, settings, "members", values, (), set(beside), fields)
-    return replace(layout, beside=beside), problems
+    return replace(layout, beside=beside, wall_clock=has_local_dates(period)), problems
 
 
 def _beside(table: Table, names: Columns, several: bool) -> tuple[str, ...]:
@@ -397,7 +398,7 @@ def _time_layout(
                 hint="If it means something else, name it in columns.ignore.",
             )  # fmt: skip
         problems.append(Problem(file, "", name, "", text, refuses=False))
-    wall_clock = settings.period in ("day", "weekday", "week", "month")
+    wall_clock = has_local_dates(settings.period)
     dated = times[0] == names.date
     made = Layout(kind, times[0], dated, values, levels, extra, names.dates, wall_clock, tuple(fields), variable)
     return made, problems

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.planner.files.calendar import count_periods, day_text
+from ucsearch.planner.files.calendar import count_periods, day_text, is_short
 from ucsearch.planner.files.columns import column_hint, usual_names
 from ucsearch.planner.files.numbers import date_words, number_words, parse_dates
 from ucsearch.planner.files.table import Block, open_table
@@ -106,8 +106,7 @@ def _times(block: Block, column: str, settings: Settings, dated: bool) -> Any:
         _refuse(bad, block, column, "a whole number")
         return steps
     texts = block.texts(column)
-    wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
-    out = parse_dates(texts, settings.columns.dates, wall_clock=wall_clock)
+    out = parse_dates(texts, settings.columns.dates, wall_clock=not is_short(settings.period))
     bad = {int(i): texts[i] for i in np.flatnonzero(np.isnat(out))}
     _refuse(bad, block, column, date_words(next(iter(bad.values()), ""), settings.columns.dates))
     return out

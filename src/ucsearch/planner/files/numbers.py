@@ -78,6 +78,8 @@ _SAID_WEEK = re.compile(  # KW 21/2024, W21-2024, CW21 2024, 2024 KW21, 2024/W21
     re.IGNORECASE,
 )
 _CLOCK = re.compile(r"(\d{1,2})((?::\d\d){1,2}(?:\.\d+)?)\s*([AaPp][Mm])?")
+# Signs of currencies, per cent and units around a number: 5,50 \u20ac, $3, 12%, 7 pcs
+_UNIT = re.compile(r"([^\d\s.,+()'-]{1,6})\s*[+-]?\d[\d.,'\u2019]*|[+-]?\d[\d.,'\u2019]*\s*([^\d\s.,+()'-]{1,6})")
 _MONTHS = 12
 _SHEET = np.datetime64("1899-12-30", "D")  # day 0 of spreadsheets
 _NEVER = np.datetime64("NaT", "s")
@@ -319,4 +321,6 @@ def number_words(seen: str, decimal: Decimal | None) -> str:
         return "a number that can be read in one way; columns.decimal = ',' or '.' says how it is meant"
     if seen.lower() in MISSING and seen:
         return "a number, or no row"
+    if (unit := _UNIT.fullmatch(seen)) is not None:
+        return f"a number without {unit[1] or unit[2]!r}: format the column as a number before saving"
     return "a number"

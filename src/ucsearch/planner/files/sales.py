@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.planner.files.calendar import day_text, infer_period, is_regular, later
+from ucsearch.planner.files.calendar import day_text, infer_period, is_regular, is_short, later
 from ucsearch.planner.files.columns import column_hint, history_names
 from ucsearch.planner.files.future import known_values
 from ucsearch.planner.files.numbers import date_words, number_words, offset_of, parse_dates, sniff_order
@@ -167,7 +167,10 @@ def _sniffed(table: Table, settings: Settings) -> tuple[str, str]:
     block = next(table.blocks([names.date]), None)
     if block is None:
         return "any", ""
-    time = parse_dates(block.texts(names.date), names.dates, wall_clock=False)
+    texts = block.texts(names.date)
+    time = parse_dates(texts, names.dates, wall_clock=True)
+    if not (np.isnat(time) | (time == time.astype("datetime64[D]"))).all():  # not midnight everywhere: times count
+        time = parse_dates(texts, names.dates, wall_clock=False)
     time = np.unique(time[~np.isnat(time)])
     period = infer_period(time)
     if period != "any" or len(time) < _LEAST_COLUMNS:
@@ -182,7 +185,7 @@ def _sniffed(table: Table, settings: Settings) -> tuple[str, str]:
 
 def _wide_times(table: Table, settings: Settings) -> tuple[list[str], Any] | None:
     """Columns that are dates or steps, and which; None where they are too few to be a wide file."""
-    wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
+    wall_clock = not is_short(settings.period)
     order = settings.columns.dates
     order = sniff_order(table.columns) if order == "auto" else order
     dates = parse_dates(list(table.columns), order, wall_clock=wall_clock)
@@ -253,7 +256,7 @@ def _by_column(table: Table, settings: Settings, names: Columns) -> Sales:
     blocks = list(table.blocks(list(table.columns)))
     if not blocks or not columns:
         raise DataError(f"{table.path}: saw no rows or no series, expected a column per series")
-    wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
+    wall_clock = not is_short(settings.period)
     time = np.concatenate([parse_dates(b.texts(date), names.dates, wall_clock=wall_clock) for b in blocks])
     if np.isnat(time).any():
         at = int(np.argmax(np.isnat(time)))

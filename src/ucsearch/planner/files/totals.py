@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ucsearch.errors import InputError
-from ucsearch.planner.files.calendar import period_start
+from ucsearch.planner.files.calendar import has_local_dates, period_start
 from ucsearch.planner.files.numbers import Decimal, parse_dates
 from ucsearch.planner.files.table import Block, Table
 from ucsearch.planner.settings import Columns
@@ -98,7 +98,5 @@ class _Row:
 
 def _periods(texts: list[str], names: Columns, period: str) -> list[str]:
     """The first moment of each date's period, ISO 8601; "" for what is no date."""
-    time = period_start(
-        parse_dates(texts, names.dates, wall_clock=period in ("day", "weekday", "week", "month")), period
-    )
+    time = period_start(parse_dates(texts, names.dates, wall_clock=has_local_dates(period)), period)
     return ["" if np.isnat(x) else str(x) for x in time]

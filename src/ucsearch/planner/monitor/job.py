@@ -23,7 +23,7 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.monitor import Monitor, Settings, Status, rank_of
 from ucsearch.monitor.bets import LEAST_MEMBERS
 from ucsearch.monitor.journal import settings_of
-from ucsearch.planner.files.calendar import PERIODS, infer_period, later
+from ucsearch.planner.files.calendar import PERIODS, infer_period, is_short, later
 from ucsearch.planner.files.numbers import parse_dates
 from ucsearch.planner.files.table import Block, Table, open_table
 from ucsearch.records.canonical import decode_array, decode_number
@@ -48,7 +48,6 @@ __all__ = [
     "segment_forecasts",
     "segment_of",
     "settings_in",
-    "wall_clock",
     "watch",
 ]
 
@@ -331,7 +330,7 @@ def _cutoff(found: str, period: str) -> Any:
     """datetime64 of the last value that the forecast saw; None where it names none."""
     if not found:
         return None
-    time = parse_dates([found], "auto", wall_clock=wall_clock(period))[0]
+    time = parse_dates([found], "auto", wall_clock=not is_short(period))[0]
     return None if np.isnat(time) else time
 
 
@@ -416,11 +415,6 @@ class Outcomes(NamedTuple):
     notes: tuple[str, ...]
 
 
-def wall_clock(period: str) -> bool:
-    """Whether a day is the local one that a time names, not an instant."""
-    return period in ("any", "day", "weekday", "week", "month")
-
-
 def read_outcomes(path: str | Path, period: str = "any") -> Outcomes:
     """Columns: `series` (unique_id), `date` (ds) or `step`, `value` (y); or `decision`, `step`, `value`. Rows without a
     value are left out; the same place twice is refused unless the values are equal."""
@@ -467,7 +461,7 @@ def _times(table: Table, block: Block, column: str, dated: bool, period: str) ->
     """datetime64, or whole numbers from 1."""
     texts = block.texts(column)
     if dated:
-        found = parse_dates(texts, "auto", wall_clock=wall_clock(period))
+        found = parse_dates(texts, "auto", wall_clock=not is_short(period))
         for i in np.flatnonzero(np.isnat(found))[:1]:
             place = f"{table.path}, {table.unit} {block.places[i]}, column {column}"
             raise InputError(place, repr(texts[i]), "a date such as 2024-05-20")

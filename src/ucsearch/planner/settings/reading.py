@@ -61,10 +61,15 @@ def parse_settings(
 ) -> Settings:
     """As `load_settings`, from the bytes of a file, with `changes` made; `file` is what messages call it."""
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")  # Windows' editor puts a mark before the text
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        seen = data.splitlines()[line - 1].decode("cp1252", "replace").strip()
+        raise SettingsError([f"{file}, line {line}: saw {seen!r} in another encoding, expected UTF-8"]) from error
+    try:
         content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError([f"{file}: not valid TOML: {error}"]) from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([_broken_toml(file, text, str(error))]) from error
     if changes:
         text = edited(text, changes)
         data, content = text.encode("utf-8"), tomllib.loads(text)
@@ -220,8 +225,8 @@ def find_settings(folder: Path | None = None) -> Path:
 def _is_settings(path: Path) -> bool:
     """Whether a TOML file has the tables that every settings file has, if only with a typing error elsewhere."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
         return False
     return all(re.search(rf"^\s*\[{table}\]", text, re.MULTILINE) is not None for table in ("task", "policy"))
 
@@ -303,6 +308,27 @@ def _place_holders(content: dict[str, Any], file: str) -> None:
     content["task"] = {**task, "order_sizes": [float(i) for i in range(count)]}
 
 
+_TOML_RULES = (  # what a line holds, or what tomllib says of it, and what belongs there
+    (r"=\s*[+-]?\d+,\d", "a number with a point, such as 4.00"),
+    (r"(?i)=\s*(yes|no|on|off|true|false)\b", "true or false in small letters"),
+    (r"=\s*[^\W\d_]", 'a text in quotes, such as "EUR"'),
+    (r"^Cannot (overwrite|declare)", "each key and each table once"),
+    (r"[Uu]nescaped|Invalid hex|^Illegal character '\\\\", "a path with / in place of \\"),
+)
+
+
+def _broken_toml(file: str, text: str, message: str) -> str:
+    """What tomllib says of a file, with the line and what belongs there."""
+    place = re.search(r" \(at (?:line (\d+)|end of document).*\)$", message)
+    reason = message if place is None else message[: place.start()]
+    lines = text.splitlines() or [""]
+    number = len(lines) if place is None or place[1] is None else int(place[1])
+    seen = lines[min(number, len(lines)) - 1].strip()
+    rule = next((words for rule, words in _TOML_RULES if re.search(rule, seen) or re.search(rule, reason)), "")
+    expected = rule or f"TOML ({reason[:1].lower()}{reason[1:]})"
+    return f"{file}, line {number}: saw {seen!r}, expected {expected}"
+
+
 _BRANCH = re.compile(r"(float|int|str|bool|list\[.*|dict\[.*|tuple\[.*)$")  # how pydantic names the types of a union
 
 
@@ -333,7 +359,14 @@ def _one_each(errors: Sequence[Any]) -> list[Any]:
 def _expected(message: str) -> str:
     """What pydantic expects, in the words of TOML."""
     text = message.removeprefix("Input should be ").removeprefix("Input should have ")
-    return {"a valid array": "a list", "an object": "a table", "a valid dictionary": "a table"}.get(text, text)
+    return _TOML_WORDS.get(text, text)
+
+
+_TOML_WORDS = {
+    "a valid array": "a list", "an object": "a table", "a valid dictionary": "a table",
+    "a valid integer": "a whole number", "a valid number": "a number", "a valid string": "a text in quotes",
+    "a valid boolean": "true or false",
+}  # fmt: skip
 
 
 def _line(error: Any, file: str) -> str:
