@@ -54,8 +54,8 @@ class SuiteRun:
 
     @property
     def verdict(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.statement["predicate"]["verdict"]
-        return found
+        verdict: dict[str, Any] = self.statement["predicate"]["verdict"]
+        return verdict
 
 
 class Findings(NamedTuple):
@@ -70,10 +70,10 @@ class Findings(NamedTuple):
     @property
     def splits(self) -> dict[str, dict[str, list[str]]]:
         """Series by split and family."""
-        found: dict[str, dict[str, set[str]]] = {}
+        by_split: dict[str, dict[str, set[str]]] = {}
         for row in self.rows:
-            found.setdefault(row["split"], {}).setdefault(row["family"], set()).add(row["series"])
-        return {split: {name: sorted(ids) for name, ids in families.items()} for split, families in found.items()}
+            by_split.setdefault(row["split"], {}).setdefault(row["family"], set()).add(row["series"])
+        return {split: {name: sorted(ids) for name, ids in families.items()} for split, families in by_split.items()}
 
 
 def card_text(suite: Suite) -> str:
@@ -98,8 +98,8 @@ def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOp
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
     job = _job(suite, out, options)
     folder, card, identity = job.folder, card_text(suite), job.identity
-    found = follow_protocol(suite, job)
-    extra = found.kind.extra() | ({"replaced_families": sorted(job.families)} if job.families else {})
+    findings = follow_protocol(suite, job)
+    extra = findings.kind.extra() | ({"replaced_families": sorted(job.families)} if job.families else {})
     facts = {
         "suite": suite.name,
         "kind": suite.kind,
@@ -107,24 +107,24 @@ def evaluate(suite: Suite | str | Path, out: str | Path, **options: Unpack[RunOp
         "endpoint": suite.endpoint,
         "settings": suite.as_json(),
         "card": {"name": suite.card, "sha256": identity["card_sha256"]},
-        "data": data_of(found.kind),
-        "splits": found.splits,
+        "data": data_of(findings.kind),
+        "splits": findings.splits,
         "seeds": {"suite": suite.seed},
         "versions": identity["versions"],
-        "protocol": None if found.selection is None else found.selection["protocol"],
+        "protocol": None if findings.selection is None else findings.selection["protocol"],
         "extra": extra,
     }
     looks, earlier = job.looks
     predicate = conclude(
-        facts, found.rows, tables=found.tables, checks=found.checks, selection=found.selection, looks=looks,
+        facts, findings.rows, tables=findings.tables, checks=findings.checks, selection=findings.selection, looks=looks,
         earlier=earlier,
     )  # fmt: skip
     files = {"card.md": card.encode(), "suite.toml": suite.text.encode()}
-    drawn = draw(found.rows, suite.settings.plan().sampled)
+    drawn = draw(findings.rows, suite.settings.plan().sampled)
     if drawn:
         job.progress("decisions for the verifier", 0, len(drawn))
-        files["sample.jsonl"] = json_lines(chained(found.kind.sample(drawn)))
-    statement = write_evidence(folder, predicate, found.rows, files)
+        files["sample.jsonl"] = json_lines(chained(findings.kind.sample(drawn)))
+    statement = write_evidence(folder, predicate, findings.rows, files)
     with whole_file(folder / "timing.json") as file:
         # For people: how long this took from here, on the wall and of processors; a run that was killed began later.
         took = {"seconds": perf_counter() - begun[0], "processor_seconds": process_time() - begun[1]}
@@ -230,8 +230,8 @@ def run_share(
 
 def data_of(kind: SuiteKind) -> list[dict[str, Any]]:
     """The data files that a run read, each once."""
-    known = {f.name: {"name": f.name, "sha256": f.sha256, "bytes": f.bytes, "status": f.status} for f in kind.files}
-    return [known[name] for name in sorted(known)]
+    files = {f.name: {"name": f.name, "sha256": f.sha256, "bytes": f.bytes, "status": f.status} for f in kind.files}
+    return [files[name] for name in sorted(files)]
 
 
 def _recheck(folder: Path, job: SuiteJob) -> None:
@@ -246,17 +246,19 @@ def _recheck(folder: Path, job: SuiteJob) -> None:
 
 
 def _replaced(suite: Suite, families: Mapping[str, str | Path]) -> dict[str, Path]:
-    known: Any = getattr(suite.settings, "replaceable", ())
+    replaceable: Any = getattr(suite.settings, "replaceable", ())
     for name in families:
-        if name not in known:
-            raise InputError("--family", repr(name), f"a family of {suite.name}: {', '.join(known) or 'it has none'}")
+        if name not in replaceable:
+            raise InputError(
+                "--family", repr(name), f"a family of {suite.name}: {', '.join(replaceable) or 'it has none'}"
+            )
     return {name: Path(path) for name, path in families.items()}
 
 
 def _versions() -> dict[str, str]:
     names = ("ucsearch", "numpy", "numba")
-    found = {name: version(name) for name in names}
-    return {**found, "python": platform.python_version(), "platform": f"{platform.system()}-{platform.machine()}"}
+    versions = {name: version(name) for name in names}
+    return {**versions, "python": platform.python_version(), "platform": f"{platform.system()}-{platform.machine()}"}
 
 
 def _sha256(body: bytes) -> str:

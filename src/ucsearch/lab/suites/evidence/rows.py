@@ -45,20 +45,20 @@ class Window(NamedTuple):
 
 def windows_of(rows: Iterable[Row], split: str, candidate: str | None = None) -> list[Window]:
     """The windows of a split, in order. A candidate that is absent from a row has no figures there."""
-    found = []
+    windows = []
     for row in sort_rows(r for r in rows if r["split"] == split):
-        own = row if candidate is None else (row.get("candidates") or {}).get(candidate, {})
-        found.append(
+        figures = row if candidate is None else (row.get("candidates") or {}).get(candidate, {})
+        windows.append(
             Window(
                 row["family"],
                 row["series"],
                 row["window"],
                 row.get("decisions"),
-                own.get("policies") or {},
-                own.get("certificate") or {},
+                figures.get("policies") or {},
+                figures.get("certificate") or {},
             )
         )
-    return found
+    return windows
 
 
 def sort_rows(rows: Iterable[Row]) -> list[Row]:
@@ -178,31 +178,33 @@ def split_problems(rows: Sequence[Row], splits: Splits) -> list[str]:
     A series may serve several of fit, validation and test only if it is cut by time: all its decided periods of an
     earlier purpose come before those of a later one. A design series is in no other split.
     """
-    found: list[str] = []
+    problems: list[str] = []
     homes: dict[tuple[str, str], set[str]] = {}
     for split, families in splits.items():
         for family, series in families.items():
             if len(set(series)) != len(series):
-                found.append(f"splits.{split}.{family}: a series is listed twice")
-            for one in series:
-                homes.setdefault((family, one), set()).add(split)
-    held: dict[tuple[str, str], dict[str, list[Row]]] = {}
+                problems.append(f"splits.{split}.{family}: a series is listed twice")
+            for series_id in series:
+                homes.setdefault((family, series_id), set()).add(split)
+    rows_of: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in rows:
         split, key = row["split"], (row["family"], row["series"])
         if split not in homes.get(key, ()):
-            found.append(f"splits.{split}.{key[0]}: {key[1]} has rows there, but is not listed")
-        held.setdefault(key, {}).setdefault(split, []).append(row)
+            problems.append(f"splits.{split}.{key[0]}: {key[1]} has rows there, but is not listed")
+        rows_of.setdefault(key, {}).setdefault(split, []).append(row)
     filled = {row["split"] for row in rows}
-    for (family, one), purposes in sorted(homes.items()):
+    for (family, series_id), purposes in sorted(homes.items()):
         if "design" in purposes and len(purposes) > 1:
             others = ", ".join(sorted(purposes - {"design"}))
-            found.append(f"splits.design.{family}: {one} is also in {others}; a design series serves nothing else")
+            problems.append(
+                f"splits.design.{family}: {series_id} is also in {others}; a design series serves nothing else"
+            )
         for split in sorted(purposes & filled):
-            if split not in held.get((family, one), {}):
-                found.append(f"splits.{split}.{family}: {one} is listed, but has no rows")
-    for (family, one), parts in sorted(held.items()):
-        found.extend(f"rows of {family} {one}: {text}" for text in _out_of_time(parts))
-    return found
+            if split not in rows_of.get((family, series_id), {}):
+                problems.append(f"splits.{split}.{family}: {series_id} is listed, but has no rows")
+    for (family, series_id), parts in sorted(rows_of.items()):
+        problems.extend(f"rows of {family} {series_id}: {text}" for text in _out_of_time(parts))
+    return problems
 
 
 def _out_of_time(parts: Mapping[str, Sequence[Row]]) -> Iterable[str]:

@@ -50,22 +50,24 @@ def short_conclusion(p: Predicate) -> str:
     """The conclusion in one line: opponents of the value gate are counted, not named."""
     if p["value"] is None or p["value"]["gate"] == GATE:
         return conclusion(p)
-    found = [standing([d for d in p["value"]["deltas"] if d["opponent"] == one], MARGIN) for one in _opponents(p)]
+    places = [
+        standing([d for d in p["value"]["deltas"] if d["opponent"] == opponent], MARGIN) for opponent in _opponents(p)
+    ]
     words = {BETTER: "better than", EQUAL: "as good as", WORSE: "behind", OPEN: "undecided against"}
-    said = ", ".join(f"{words[kind]} {found.count(kind)}" for kind in words if kind in found)
+    text = ", ".join(f"{words[kind]} {places.count(kind)}" for kind in words if kind in places)
     passed = p["verdict"]["value"]["class"] == "passed"
     head = f"{BEATS_SAMPLERS}. " if p["verdict"]["class"] == "certified" else ""
-    return f"{head}{'Worth using' if passed else 'Not shown'}: {said} of {len(found)} rivals."
+    return f"{head}{'Worth using' if passed else 'Not shown'}: {text} of {len(places)} rivals."
 
 
 def standings(p: Predicate) -> dict[str, str]:
     """The opponents of the value gate by how the judged policy stands against them, each as words; none left out."""
     value = p["value"]
     names: dict[str, list[str]] = {BETTER: [], EQUAL: [], WORSE: [], OPEN: []}
-    for one in _opponents(p):
-        found = standing([d for d in value["deltas"] if d["opponent"] == one], MARGIN)
-        names[found].append(one.removesuffix("-tuned").replace("-time", " at equal time"))
-    return {kind: _joined(found) if found else "" for kind, found in names.items()}
+    for opponent in _opponents(p):
+        place = standing([d for d in value["deltas"] if d["opponent"] == opponent], MARGIN)
+        names[place].append(opponent.removesuffix("-tuned").replace("-time", " at equal time"))
+    return {kind: _joined(place) if place else "" for kind, place in names.items()}
 
 
 def _opponents(p: Predicate) -> list[str]:
@@ -91,7 +93,7 @@ def _of_value(p: Predicate) -> str:
     if p["value"]["gate"] == GATE:
         return _of_primary(p)
     names = standings(p)
-    said = []
+    sentences = []
     for kind, words in (
         (BETTER, "cheaper than {}" if _is_cost(p) else "earns more than {}"),
         (EQUAL, "as good as {} to within 1 %"),
@@ -99,9 +101,9 @@ def _of_value(p: Predicate) -> str:
         (OPEN, "undecided against {}"),
     ):
         if names[kind]:
-            said.append(words.format(names[kind]))
+            sentences.append(words.format(names[kind]))
     passed = p["verdict"]["value"]["class"] == "passed"
-    text = "; ".join(said)
+    text = "; ".join(sentences)
     return f"{'Worth using here' if passed else 'Not shown to be worth using here'}: {text}."
 
 

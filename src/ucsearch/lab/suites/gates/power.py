@@ -49,13 +49,13 @@ def power(
 ) -> Power:
     """`deltas`: by family and opponent one value per validation series, in the same order; `floors`: what an opponent's
     lower bound must exceed; `series`: of each family on test. What is missing, not finite or too little has power 0."""
-    found = {}
+    shares = {}
     for family in sorted(deltas):
         count = series[family]
         if count < 1:
             raise InputError("series", count, "at least 1", index=family)
-        found[family] = _family(deltas[family], floors, count, bootstrap_key(seed, name, "power", family), runs)
-    return Power(math.prod(found.values()) if found else 0.0, found)
+        shares[family] = _family(deltas[family], floors, count, bootstrap_key(seed, name, "power", family), runs)
+    return Power(math.prod(shares.values()) if shares else 0.0, shares)
 
 
 def _family(
@@ -70,10 +70,12 @@ def _family(
     table = np.array([by_opponent[name] for name in sorted(by_opponent)], np.float64)  # (opponents, series)
     if table.ndim != 2 or table.shape[1] < LEAST or count < LEAST or not np.isfinite(table).all():
         return 0.0
-    known = table.shape[1]
-    flat = draws(key, known, math.ceil(runs * (known + count) / known)).reshape(-1)
-    truth = flat[: runs * known].reshape(runs, known)
-    index = np.take_along_axis(truth, flat[runs * known : runs * (known + count)].reshape(runs, count), axis=1)
+    known_series = table.shape[1]
+    flat = draws(key, known_series, math.ceil(runs * (known_series + count) / known_series)).reshape(-1)
+    truth = flat[: runs * known_series].reshape(runs, known_series)
+    index = np.take_along_axis(
+        truth, flat[runs * known_series : runs * (known_series + count)].reshape(runs, count), axis=1
+    )
     reach = student_quantile(LEVEL, count - 1) / math.sqrt(count)
     passed = np.ones(runs, np.bool_)
     for line, opponent in zip(table, sorted(by_opponent), strict=True):
@@ -88,11 +90,11 @@ def power_record(rows: Sequence[Row], protocol: Protocol, selection: Mapping[str
     name = selection["candidate"]
     windows = [] if name is None else windows_of(rows, "validation", name)
     sizes = {f: len({w.series for w in windows if w.family == f}) for f in protocol.families}
-    found = Power(0.0, dict.fromkeys(protocol.families, 0.0))
+    estimated = Power(0.0, dict.fromkeys(protocol.families, 0.0))
     if all(sizes.values()):
         deltas = {f: {c: family_deltas(windows, f, c, protocol) for c in COMPARATORS} for f in protocol.families}
-        found = power(deltas, dict.fromkeys(COMPARATORS, 0.0), sizes, seed=protocol.seed, name=protocol.suite)
-    return {"all": found.all, "families": found.families}
+        estimated = power(deltas, dict.fromkeys(COMPARATORS, 0.0), sizes, seed=protocol.seed, name=protocol.suite)
+    return {"all": estimated.all, "families": estimated.families}
 
 
 def _is_sized(selection: Mapping[str, Any]) -> bool:

@@ -130,10 +130,10 @@ def estimate(deltas: Deltas, key: int = 0) -> Estimate:
     if min(sizes) >= _LEAST_UNEQUAL:
         variances = [total / (size - 1) for total, size in zip(squares, sizes, strict=True)]
         if max(variances) > _UNEQUAL * min(variances):
-            own = [v / g for v, g in zip(variances, sizes, strict=True)]
-            error, method = math.sqrt(math.fsum(own)) / count, "by family"
-            below = math.fsum(v * v / (g - 1) for v, g in zip(own, sizes, strict=True))
-            freedom = math.fsum(own) ** 2 / below
+            squared_errors = [v / g for v, g in zip(variances, sizes, strict=True)]
+            error, method = math.sqrt(math.fsum(squared_errors)) / count, "by family"
+            below = math.fsum(v * v / (g - 1) for v, g in zip(squared_errors, sizes, strict=True))
+            freedom = math.fsum(squared_errors) ** 2 / below
     if freedom < LEAST_FREEDOM:
         return nothing._replace(error=error, freedom=freedom, spread=pooled)
     reach = student_quantile(LEVEL, freedom) * error
@@ -167,7 +167,7 @@ def _bootstrap(groups: Sequence[Sequence[float]], centre: float, error: float, k
     return centre - float(ordered[top]) * error, centre - float(ordered[RESAMPLES - 1 - top]) * error
 
 
-def families_of(deltas: Deltas, found: Estimate, margin: float = MARGIN) -> tuple[Stratum, ...]:
+def families_of(deltas: Deltas, overall: Estimate, margin: float = MARGIN) -> tuple[Stratum, ...]:
     """Every family with its mean, and whether it is shown to be worse by more than the margin."""
     rows = []
     for name in sorted(deltas):
@@ -176,8 +176,8 @@ def families_of(deltas: Deltas, found: Estimate, margin: float = MARGIN) -> tupl
         level = 1.0 - 0.05 / len(deltas)
         behind = not middle >= -margin
         shown = False
-        if behind and math.isfinite(middle) and found.freedom >= 1.0 and math.isfinite(found.spread):
-            shown = middle + student_quantile(level, found.freedom) * found.spread / math.sqrt(len(values)) < 0.0
+        if behind and math.isfinite(middle) and overall.freedom >= 1.0 and math.isfinite(overall.spread):
+            shown = middle + student_quantile(level, overall.freedom) * overall.spread / math.sqrt(len(values)) < 0.0
         rows.append(Stratum(name, len(values), middle, behind, shown))
     return tuple(rows)
 
@@ -189,15 +189,15 @@ def power(
     "as good" it is 0, `margin` above the limit). The spread is validation's, enlarged for having been estimated."""
     if not delta > 0.0:
         raise InputError("delta", delta, "above 0: what the card expects")
-    seen = [[float(x) for x in validation[name]] for name in sorted(validation)]
+    groups = [[float(x) for x in validation[name]] for name in sorted(validation)]
     sizes = [int(clusters[name]) for name in sorted(validation)]
-    known = sum(len(group) for group in seen) - len(seen)
-    finite = all(math.isfinite(x) for group in seen for x in group)
+    known_freedom = sum(len(group) for group in groups) - len(groups)
+    finite = all(math.isfinite(x) for group in groups for x in group)
     freedom = sum(sizes) - len(sizes)
-    if not seen or known < 1 or not finite or min(sizes, default=0) < 1 or freedom < LEAST_FREEDOM:
+    if not groups or known_freedom < 1 or not finite or min(sizes, default=0) < 1 or freedom < LEAST_FREEDOM:
         return 0.0
-    spread = math.sqrt(math.fsum((x - mean(g)) ** 2 for g in seen for x in g) / known)
-    spread *= math.sqrt(known / chi_square_quantile(_PESSIMISM, known))
+    spread = math.sqrt(math.fsum((x - mean(g)) ** 2 for g in groups for x in g) / known_freedom)
+    spread *= math.sqrt(known_freedom / chi_square_quantile(_PESSIMISM, known_freedom))
     error = spread / len(sizes) * math.sqrt(math.fsum(1.0 / g for g in sizes))
     above = margin if endpoint == "as good" else delta
     if error == 0.0:
@@ -208,15 +208,15 @@ def power(
 def rivals(costs: Mapping[str, Sequence[float]]) -> list[str]:
     """The rules that the judged policy is held against, from validation: the cheapest by total cost over the same
     clusters, and at most two more that a paired t-test cannot tell from it (one-sided p above 0.2)."""
-    known = {name: list(map(float, values)) for name, values in costs.items()}
-    if not known or len({len(values) for values in known.values()}) != 1:
-        raise InputError("costs", sorted(known), "at least one rule, all over the same clusters")
-    whole = [name for name, values in known.items() if all(map(math.isfinite, values))]
+    by_rule = {name: list(map(float, values)) for name, values in costs.items()}
+    if not by_rule or len({len(values) for values in by_rule.values()}) != 1:
+        raise InputError("costs", sorted(by_rule), "at least one rule, all over the same clusters")
+    whole = [name for name, values in by_rule.items() if all(map(math.isfinite, values))]
     if not whole:
-        raise InputError("costs", sorted(known), "finite costs of at least one rule")
-    ranked = sorted(whole, key=lambda name: (math.fsum(known[name]), name))
+        raise InputError("costs", sorted(by_rule), "finite costs of at least one rule")
+    ranked = sorted(whole, key=lambda name: (math.fsum(by_rule[name]), name))
     first = ranked[0]
-    close = [name for name in ranked[1:] if _dearer(known[name], known[first]) > _CLOSE]
+    close = [name for name in ranked[1:] if _dearer(by_rule[name], by_rule[first]) > _CLOSE]
     return [first, *close[: _MOST_RIVALS - 1]]
 
 
@@ -269,23 +269,23 @@ def answer(
     if not deltas:
         raise InputError("deltas", "none", "at least one rival")
     floor = -margin if endpoint == "as good" else 0.0
-    found = {name: estimate(one, key + i) for i, (name, one) in enumerate(deltas.items())}
+    estimates = {name: estimate(one, key + i) for i, (name, one) in enumerate(deltas.items())}
     # The rival with the least bound speaks for all.
-    hardest = min(found, key=lambda name: (found[name].lower, name))
-    worst, strata = found[hardest], families_of(deltas[hardest], found[hardest], margin)
+    hardest = min(estimates, key=lambda name: (estimates[name].lower, name))
+    worst, strata = estimates[hardest], families_of(deltas[hardest], estimates[hardest], margin)
     beside = sign_flip(deltas[hardest], key)
-    made = GateAnswer("not sized", endpoint, worst, sized, strata, (), beside)
+    unsized = GateAnswer("not sized", endpoint, worst, sized, strata, (), beside)
     if not sized >= LEAST_POWER:
-        return made._replace(why=(f"power {sized:.2f}, at least {LEAST_POWER:g} is asked for",))
+        return unsized._replace(why=(f"power {sized:.2f}, at least {LEAST_POWER:g} is asked for",))
     if not worst.freedom >= LEAST_FREEDOM:
-        return made._replace(why=(f"{worst.freedom:.1f} degrees of freedom, {LEAST_FREEDOM} are asked for",))
+        return unsized._replace(why=(f"{worst.freedom:.1f} degrees of freedom, {LEAST_FREEDOM} are asked for",))
     why = []
     if not worst.lower > floor:
         why.append(f"against {hardest} the lower bound {worst.lower:+.4f} is not above {floor:+.2f}")
     worse = {
         f"{family.name} (against {name})"
         for name, one in deltas.items()
-        for family in families_of(one, found[name], margin)
+        for family in families_of(one, estimates[name], margin)
         if family.shown_worse
     }
     why += [f"{name} is shown to be worse" for name in sorted(worse)]
@@ -298,7 +298,7 @@ def answer(
     verdict: Verdict = "not shown" if why else "shown"
     if worst.upper < 0.0:
         verdict = "behind"
-    return made._replace(verdict=verdict, why=tuple(why))
+    return unsized._replace(verdict=verdict, why=tuple(why))
 
 
 # -------------------------------------------------------------------- from rows
@@ -307,22 +307,22 @@ def answer(
 def _costs(rows: Sequence[Row], split: str, protocol: Protocol) -> dict[str, dict[str, dict[str, list[float]]]]:
     """By policy, family and cluster the figure of every series."""
     clusters = {(row["family"], row["series"]): row.get("cluster") for row in rows if row["split"] == split}
-    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    costs: dict[str, dict[str, dict[str, list[float]]]] = {}
     for w in windows_of(rows, split):
         cluster = str(clusters.get((w.family, w.series)) or w.series)
         for name, figures in w.policies.items():
             value = figures.get(protocol.metric)
-            place = found.setdefault(name, {}).setdefault(w.family, {}).setdefault(cluster, [])
+            place = costs.setdefault(name, {}).setdefault(w.family, {}).setdefault(cluster, [])
             place.append(math.nan if value is None else float(value))
-    return found
+    return costs
 
 
 def _deltas(costs: Mapping[str, Any], judged: str, rival: str, form: str) -> dict[str, list[float]]:
     """By family one delta a cluster: those of its series averaged."""
     return {
         family: [
-            mean([scale_free_delta(a, b, form) for a, b in zip(own, costs[rival][family][cluster], strict=True)])
-            for cluster, own in sorted(clusters.items())
+            mean([scale_free_delta(a, b, form) for a, b in zip(own_costs, costs[rival][family][cluster], strict=True)])
+            for cluster, own_costs in sorted(clusters.items())
         ]
         for family, clusters in costs[judged].items()
     }
@@ -332,8 +332,8 @@ def _saved(costs: Mapping[str, Any], judged: str, rival: str) -> dict[str, list[
     """By family and cluster the share of the rival's cost that is saved, in per cent."""
     return {
         family: [
-            100.0 * (1.0 - math.fsum(own) / math.fsum(costs[rival][family][cluster]))
-            for cluster, own in sorted(clusters.items())
+            100.0 * (1.0 - math.fsum(own_costs) / math.fsum(costs[rival][family][cluster]))
+            for cluster, own_costs in sorted(clusters.items())
         ]
         for family, clusters in costs[judged].items()
     }
@@ -382,39 +382,40 @@ def value_conclusion(rows: Sequence[Row], protocol: Protocol, value: Mapping[str
     asked = sum(float(row["policies"][judged].get("asked") or math.nan) for row in tested)
     proved = sum(float(row["policies"][judged].get("proved") or 0.0) for row in tested)
     broken = sum(float(row["policies"][judged].get("violations", math.nan)) for row in tested)
-    found = answer(
+    primary = answer(
         {name: _deltas(costs, judged, name, protocol.form) for name in value["rivals"]}, endpoint, value["power"],
         certified=proved / asked if asked > 0.0 else math.nan, violations=broken, first_look=True, key=key,
     )  # fmt: skip
-    others = {name: estimate(_deltas(costs, judged, name, protocol.form), key) for name in opponents}
-    p_values = {name: _p_value(one) for name, one in others.items() if name not in value["rivals"]}
+    estimates = {name: estimate(_deltas(costs, judged, name, protocol.form), key) for name in opponents}
+    p_values = {name: _p_value(one) for name, one in estimates.items() if name not in value["rivals"]}
     rejected = holm(p_values)
-    deltas = [_row(name, others[name], costs, judged, key) for name in opponents]
+    deltas = [_row(name, estimates[name], costs, judged, key) for name in opponents]
     return {
-        **base, "verdict": found.verdict, "why": list(found.why), "estimate": _plain(found.estimate),
-        "sign_flip": found.sign_flip, "families": [_plain(one) for one in found.families], "deltas": deltas,
+        **base, "verdict": primary.verdict, "why": list(primary.why), "estimate": _plain(primary.estimate),
+        "sign_flip": primary.sign_flip, "families": [_plain(one) for one in primary.families], "deltas": deltas,
         "others": [{"rule": name, "p": p, "shown": rejected[name]} for name, p in sorted(p_values.items())],
     }  # fmt: skip
 
 
-def _p_value(found: Estimate) -> float:
+def _p_value(estimated: Estimate) -> float:
     """One-sided, of a mean that is not above 0."""
-    if not (math.isfinite(found.mean) and found.freedom >= LEAST_FREEDOM and math.isfinite(found.error)):
+    if not (math.isfinite(estimated.mean) and estimated.freedom >= LEAST_FREEDOM and math.isfinite(estimated.error)):
         return 1.0
-    if found.error == 0.0:
-        return 0.0 if found.mean > 0.0 else 1.0
-    return 1.0 - student_cdf(found.mean / found.error, found.freedom)
+    if estimated.error == 0.0:
+        return 0.0 if estimated.mean > 0.0 else 1.0
+    return 1.0 - student_cdf(estimated.mean / estimated.error, estimated.freedom)
 
 
-def _row(name: str, found: Estimate, costs: Mapping[str, Any], judged: str, key: int) -> dict[str, Any]:
+def _row(name: str, estimated: Estimate, costs: Mapping[str, Any], judged: str, key: int) -> dict[str, Any]:
     saved = estimate(_saved(costs, judged, name), key)
 
     def total(policy: str) -> float:
         return math.fsum(x for family in costs[policy].values() for values in family.values() for x in values)
 
     return {
-        "opponent": name, "mean": finite(found.mean), "lower": finite(found.lower), "upper": finite(found.upper),
-        "method": found.method, "cost": total(name), "own_cost": total(judged), "saved": finite(saved.mean),
+        "opponent": name, "mean": finite(estimated.mean), "lower": finite(estimated.lower),
+        "upper": finite(estimated.upper),
+        "method": estimated.method, "cost": total(name), "own_cost": total(judged), "saved": finite(saved.mean),
         "saved_lower": finite(saved.lower), "saved_upper": finite(saved.upper),
     }  # fmt: skip
 

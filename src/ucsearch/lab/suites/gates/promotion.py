@@ -31,7 +31,7 @@ def delta_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, Any]]:
     """
     windows = windows_of(rows, "test")
     others = _others(windows, protocol)
-    found = []
+    rows_of_deltas = []
     for family in sorted(protocol.families):
         for comparator in [*COMPARATORS, *sorted(others - set(COMPARATORS))]:
             if comparator not in others and not protocol.gate:
@@ -42,7 +42,7 @@ def delta_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, Any]]:
                 "mean": b.mean, "student": b.student, "bootstrap": b.bootstrap, "lower": b.lower, "upper": b.upper,
                 "percentile": b.percentile,
             }  # fmt: skip
-            found.append(
+            rows_of_deltas.append(
                 {
                     "family": family,
                     "comparator": comparator,
@@ -51,18 +51,18 @@ def delta_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, Any]]:
                     **{name: finite(value) for name, value in figures.items()},
                 }
             )
-    return found
+    return rows_of_deltas
 
 
 def secondary_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, Any]]:
     """The secondary audit: equal-family mean delta by comparator, with a data-set-cluster bootstrap interval."""
     windows = windows_of(rows, "test")
-    found = []
+    audits = []
     for comparator in sorted(_others(windows, protocol)):
         means = {f: mean(family_deltas(windows, f, comparator, protocol, few=True)) for f in protocol.families}
         key = bootstrap_key(protocol.seed, protocol.suite, "*", comparator)
         figures = zip(("mean", "low", "high"), cluster_interval(means, clusters_of(protocol), key), strict=True)
-        found.append(
+        audits.append(
             {
                 "comparator": comparator,
                 "families": len(means),
@@ -70,16 +70,16 @@ def secondary_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, An
                 **{name: finite(value) for name, value in figures},
             }
         )
-    return found
+    return audits
 
 
 def clusters_of(protocol: Protocol) -> dict[str, str]:
     """The data set of each family. LTSF is a packaging of four that have nothing to do with each other."""
-    found = {}
+    clusters = {}
     for family, dataset in protocol.families.items():
         part = family.partition("-")[2].partition("_")[0]
-        found[family] = f"{dataset}-{part}" if dataset == "ltsf" and part else dataset
-    return found
+        clusters[family] = f"{dataset}-{part}" if dataset == "ltsf" and part else dataset
+    return clusters
 
 
 def _others(windows: Sequence[Window], protocol: Protocol) -> set[str]:

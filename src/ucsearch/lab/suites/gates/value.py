@@ -95,17 +95,17 @@ def value_deltas(
     A series that the opponent was not run on takes no part.
     """
     compared = run_on(windows, family, opponent)
-    found = by_series(windows, family, policy, protocol.metric)
-    own = {series: value for series, value in found.items() if series in compared}
-    other = by_series(windows, family, opponent, protocol.metric)
+    by_policy = by_series(windows, family, policy, protocol.metric)
+    own_figures = {series: value for series, value in by_policy.items() if series in compared}
+    their_figures = by_series(windows, family, opponent, protocol.metric)
     if protocol.form == "cost":
-        return {s: scale_free_delta(own[s], other[s], "cost") for s in sorted(own)}
+        return {s: scale_free_delta(own_figures[s], their_figures[s], "cost") for s in sorted(own_figures)}
     best = by_series(windows, family, HINDSIGHT, protocol.metric)
     least = by_series(windows, family, FALLBACK, protocol.metric)
     out = {}
-    for s in sorted(own):
+    for s in sorted(own_figures):
         room = best[s] - least[s]
-        out[s] = (own[s] - other[s]) / room if room > 0.0 else math.nan
+        out[s] = (own_figures[s] - their_figures[s]) / room if room > 0.0 else math.nan
     return out
 
 
@@ -116,12 +116,14 @@ def floors_of(value: Value) -> dict[str, float]:
         raise InputError("value_gate.margin", margin, f"from 0 to {MOST_MARGIN}")
     if not value["practitioners"]:
         raise InputError("practitioners", "none", "at least one; a gate without an opponent proves nothing")
-    found = {}
-    for name, one in value["practitioners"].items():
-        if one["endpoint"] not in ("superiority", "non-inferiority"):
-            raise InputError("practitioners", repr(one["endpoint"]), "superiority or non-inferiority", index=name)
-        found[name] = 0.0 if one["endpoint"] == "superiority" else -float(margin)
-    return found | dict.fromkeys(TIMED, 0.0)
+    floors = {}
+    for name, practitioner in value["practitioners"].items():
+        if practitioner["endpoint"] not in ("superiority", "non-inferiority"):
+            raise InputError(
+                "practitioners", repr(practitioner["endpoint"]), "superiority or non-inferiority", index=name
+            )
+        floors[name] = 0.0 if practitioner["endpoint"] == "superiority" else -float(margin)
+    return floors | dict.fromkeys(TIMED, 0.0)
 
 
 # -------------------------------------------------------------------- power and gate
@@ -132,8 +134,8 @@ def value_power(rows: Sequence[Row], protocol: Protocol, value: Value, series: M
     windows = []
     for w, row in zip(windows_of(rows, "validation", value["candidate"]), _validation(rows), strict=True):
         # The judged policy stands among the candidates, its opponents in the row itself.
-        own = w.policies.get(protocol.policy, {})
-        windows.append(w._replace(policies={**(row.get("policies") or {}), POLICY: own}))
+        judged = w.policies.get(protocol.policy, {})
+        windows.append(w._replace(policies={**(row.get("policies") or {}), POLICY: judged}))
     floors = floors_of(value)
     deltas = {
         family: {name: list(value_deltas(windows, family, name, protocol).values()) for name in floors}
@@ -163,12 +165,12 @@ def value_record(
     sizes = {f: len({row["series"] for row in validation if row["family"] == f}) for f in protocol.families}
     # Without a policy to judge nothing can pass; without series neither.
     possible = record["candidate"] is not None and all(sizes.values())
-    found = (
+    estimated = (
         value_power(rows, protocol, record, sizes) if possible else Power(0.0, dict.fromkeys(protocol.families, 0.0))
     )
     return record | {
-        "series": sizes, "power": found.all, "power_by_family": found.families,
-        "underpowered": not found.all >= LEAST_POWER,
+        "series": sizes, "power": estimated.all, "power_by_family": estimated.families,
+        "underpowered": not estimated.all >= LEAST_POWER,
     }  # fmt: skip
 
 
@@ -211,12 +213,12 @@ def _delta_row(
     clusters: Mapping[tuple[str, str], str | None],
     floor: float,
 ) -> dict[str, Any]:
-    found = value_deltas(windows, family, opponent, protocol)
-    values = list(found.values())
+    deltas = value_deltas(windows, family, opponent, protocol)
+    values = list(deltas.values())
     b = bounds(values, bootstrap_key(protocol.seed, protocol.suite, "value", family, opponent))
     # A series without a declared cluster stands alone.
-    names = [str(clusters.get((family, s)) or f"series {s}") for s in found]
-    declared = any(clusters.get((family, s)) for s in found)
+    names = [str(clusters.get((family, s)) or f"series {s}") for s in deltas]
+    declared = any(clusters.get((family, s)) for s in deltas)
     by_cluster = cluster_lower(values, names) if declared else None
     return {
         "family": family,

@@ -21,7 +21,7 @@ def tune_rules(
     entries: Sequence[Entry], panel: Panel, engine: Literal["python", "compiled"], progress: Callable[[int, int], None]
 ) -> dict[str, Any]:
     """Every rule's cheapest setting on a panel of design series, its grid widened while the best lies at an edge."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for entry in entries:
         grid, tries = Grid(entry.knobs), 0
         for _ in range(WIDENINGS + 1):
@@ -31,9 +31,9 @@ def tune_rules(
             if wider == grid:
                 break
             grid = wider
-        found[entry.name] = {"settings": best.knobs, "tries": tries}
-        progress(len(found), len(entries))
-    return found
+        settings[entry.name] = {"settings": best.knobs, "tries": tries}
+        progress(len(settings), len(entries))
+    return settings
 
 
 def question_problems(
@@ -41,8 +41,8 @@ def question_problems(
 ) -> Iterator[Discrepancy]:
     """What a selection record says of the policy, the rules and the question, against the suite's settings."""
     where = "selection.json"
-    held = selection["candidates"][0]["settings"]
-    yield from differences({name: held.get(name) for name in candidate}, dict(candidate), f"{where}.candidates[0]")
+    declared = selection["candidates"][0]["settings"]
+    yield from differences({name: declared.get(name) for name in candidate}, dict(candidate), f"{where}.candidates[0]")
     value = selection.get("value") or {}
     asked = {"endpoint": value.get("endpoint"), "delta": value.get("delta"), "rules": sorted(value.get("rules") or {})}
     yield from differences(asked, {"endpoint": endpoint, "delta": delta, "rules": sorted(rules)}, f"{where}.value")

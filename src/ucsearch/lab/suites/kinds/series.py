@@ -45,8 +45,8 @@ def is_design(name: str) -> bool:
 
 def choose(series: Sequence[Series], count: int, least: int, purpose: str, salt: str) -> tuple[Series, ...]:
     """The `count` series of at least `least` values that come first by a hash of their id, of those for a purpose."""
-    wanted = purpose == "design"
-    long = [s for s in series if len(s.y) >= least and is_design(s.id) == wanted]
+    for_design = purpose == "design"
+    long = [s for s in series if len(s.y) >= least and is_design(s.id) == for_design]
     if len(long) < count:
         raise DataError(f"{len(long)} series of at least {least} values, expected {count}")
     named = {s.id: s for s in long}
@@ -55,7 +55,7 @@ def choose(series: Sequence[Series], count: int, least: int, purpose: str, salt:
 
 def by_hash(ids: Sequence[str], salt: str = SALT) -> list[str]:
     """Ids in the order of their hash."""
-    return sorted(ids, key=lambda one: hashlib.sha256(f"{salt}/{one}".encode()).digest())
+    return sorted(ids, key=lambda series_id: hashlib.sha256(f"{salt}/{series_id}".encode()).digest())
 
 
 def load_family(name: str, data_dir: Path | None) -> Family:
@@ -66,22 +66,22 @@ def load_family(name: str, data_dir: Path | None) -> Family:
     if dataset == "m4":
         from ucsearch.lab.data.m4 import load_m4
 
-        found = load_m4(part, data_dir=data_dir)
-        return Family(name, dataset, found.series, found.report.files)
+        loaded = load_m4(part, data_dir=data_dir)
+        return Family(name, dataset, loaded.series, loaded.report.files)
     if dataset == "sample":
         from ucsearch.lab.data.embedded import sample_demand
 
         season = {"daily": 7, "other": 7}.get(part)
         if season is None:
             raise InputError("family", repr(name), "sample-daily or sample-other")
-        made = sample_demand(48, 260, seed=2024 if part == "daily" else 2025).series
-        renamed = tuple(_renamed(s, f"{part}-{s.id}") for s in made)
+        generated = sample_demand(48, 260, seed=2024 if part == "daily" else 2025).series
+        renamed = tuple(_renamed(s, f"{part}-{s.id}") for s in generated)
         return Family(name, dataset, renamed, ())
     if dataset == "m5":
         from ucsearch.lab.data.m5 import load_m5
 
-        found = load_m5(stores=(part,), data_dir=data_dir)
-        return Family(name, dataset, tuple(map(item_series, found.series)), found.report.files)
+        loaded = load_m5(stores=(part,), data_dir=data_dir)
+        return Family(name, dataset, tuple(map(item_series, loaded.series)), loaded.report.files)
     if dataset == "gefcom":
         from ucsearch.lab.data.gefcom import load_gefcom_price
 
@@ -114,12 +114,12 @@ LOADS = "-loads"
 def column_series(name: str, columns: Sequence[str], values: Floats) -> tuple[Series, ...]:
     """Every finite column of a table as a series."""
     part, season = name.partition("-")[2], season_of(name)
-    file, found = part.removesuffix(LOADS), []
+    file, series = part.removesuffix(LOADS), []
     for i, column in enumerate(columns):
         y = np.asarray(values[:, i], np.float64)
         if np.isfinite(y).all() and not (part.endswith(LOADS) and column == "OT"):
-            found.append(Series(f"{file}/{column}", y, "", season, 1, len(y)))
-    return tuple(found)
+            series.append(Series(f"{file}/{column}", y, "", season, 1, len(y)))
+    return tuple(series)
 
 
 def item_series(one: Series) -> Series:

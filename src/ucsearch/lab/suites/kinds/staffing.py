@@ -148,22 +148,24 @@ class Yard(SuiteKind):
 
     # ---------------------------------------------------------------- data
 
-    def _load(self, family: str, one: Series) -> Series:
-        y = one.y[-self.s.latest :]
-        self.lengths[one.id] = len(one.y)
-        return dataclasses.replace(one, y=np.exp(y) if family in self.s.logs else y, n_train=len(y))
+    def _load(self, family: str, series: Series) -> Series:
+        y = series.y[-self.s.latest :]
+        self.lengths[series.id] = len(series.y)
+        return dataclasses.replace(series, y=np.exp(y) if family in self.s.logs else y, n_train=len(y))
 
-    def _is_used(self, one: Series) -> bool:
+    def _is_used(self, series: Series) -> bool:
         """Has a load on most hours before the first window; what comes later is not looked at."""
-        before = one.y[: len(one.y) - 2 * self.s.hours - self.horizon]
-        return one.id not in self.s.opened and len(one.y) == self.s.latest and (before <= 0.0).mean() < self.s.idle
+        before = series.y[: len(series.y) - 2 * self.s.hours - self.horizon]
+        return (
+            series.id not in self.s.opened and len(series.y) == self.s.latest and (before <= 0.0).mean() < self.s.idle
+        )
 
     def _first(self, series: Sequence[Series], family: str, count: int | None) -> list[Series]:
-        known = {one.id: one for one in series}
-        ids = by_hash(list(known), SALT)[:count]
+        by_id = {one.id: one for one in series}
+        ids = by_hash(list(by_id), SALT)[:count]
         if not ids or len(ids) < (count or 0):
             raise InputError("staffing.families", f"{len(ids)} unopened series in {family}", f"at least {count or 1}")
-        return [known[one] for one in ids]
+        return [by_id[one] for one in ids]
 
     def opened(self) -> Opened:
         """By family and series the periods of the test."""

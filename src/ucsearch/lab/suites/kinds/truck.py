@@ -180,15 +180,15 @@ class Shop(SuiteKind):
         """The first items by hash, after those that design, looks or scripts have used."""
         closed, skip = set(self.s.opened), self.s.skip
         if store in self.s.fresh:
-            known = {one.id: one for one in series}
+            by_id = {item.id: item for item in series}
             skip = 0
         else:
-            known = {one.id: one for one in series if not is_design(one.id) and self._busy(one.y)}
-        wanted = self.s.trucks * self.s.per_truck
-        ids = [one for one in by_hash(list(known), SALT)[skip:] if one not in closed][:wanted]
-        if len(ids) < wanted:
-            raise InputError("truck.per_truck", f"{len(ids)} unopened items in {store}", f"at least {wanted}")
-        return [known[one] for one in ids]
+            by_id = {item.id: item for item in series if not is_design(item.id) and self._busy(item.y)}
+        count = self.s.trucks * self.s.per_truck
+        ids = [item for item in by_hash(list(by_id), SALT)[skip:] if item not in closed][:count]
+        if len(ids) < count:
+            raise InputError("truck.per_truck", f"{len(ids)} unopened items in {store}", f"at least {count}")
+        return [by_id[item] for item in ids]
 
     def _busy(self, y: Floats) -> bool:
         """Sold enough before the first window; what comes later is not looked at."""
@@ -197,22 +197,22 @@ class Shop(SuiteKind):
 
     def opened(self) -> Opened:
         """By region and item the periods of the test."""
-        found: Opened = {region: {} for region in self.s.families}
+        periods: Opened = {region: {} for region in self.s.families}
         for region, store in self.s.stores:
-            for one in self.series[store]:
-                found[region][one.id] = [len(one.y) - self.s.days - self.horizon, len(one.y)]
-        return found
+            for item in self.series[store]:
+                periods[region][item.id] = [len(item.y) - self.s.days - self.horizon, len(item.y)]
+        return periods
 
     def store(self, region: str, name: str, series: Sequence[Any], split: str) -> TruckStore:
         """The items of a store with forecasts for the days of a split; validation sees nothing of the test."""
         if split == "test":
             self.job.require_open()
         stretches = []
-        for one in series:
-            end = len(one.y) if split == "test" else len(one.y) - self.s.days - self.horizon
-            y = one.y[:end]
+        for item in series:
+            end = len(item.y) if split == "test" else len(item.y) - self.s.days - self.horizon
+            y = item.y[:end]
             ahead = self.horizon if split == "test" else 0
-            stretches.append(Stretch(region, one.id, 0, end - ahead - self.s.days, self.s.days, 7, y, 1.0))
+            stretches.append(Stretch(region, item.id, 0, end - ahead - self.s.days, self.s.days, 7, y, 1.0))
         key = key_from(
             np.random.default_rng([self.suite.seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:4])])
         )
@@ -224,7 +224,7 @@ class Shop(SuiteKind):
         layout, inner = panel.task.params_layout, panel.grid
         if layout is None or inner is None:
             raise TypeError("items need params of their own")
-        times = np.array([self.s.shortages[_byte("shortage", one) % len(self.s.shortages)] for one in panel.series])
+        times = np.array([self.s.shortages[_byte("shortage", item) % len(self.s.shortages)] for item in panel.series])
 
         def grid(trace: Any) -> tuple[Floats | None, Floats | None]:
             sizes, rows = inner(trace)
@@ -234,7 +234,7 @@ class Shop(SuiteKind):
         return dataclasses.replace(panel, grid=grid)
 
     def _trucks(self, panel: Panel) -> Trucks:
-        litres = np.array([LITRES[_byte("litres", one) % len(LITRES)] for one in panel.series])
+        litres = np.array([LITRES[_byte("litres", item) % len(LITRES)] for item in panel.series])
         usual = np.array([max(float(h[-DAYS:].mean()), 0.1) for h in panel.history])
         group = np.arange(len(panel), dtype=np.int64) // self.s.per_truck
         return Trucks(group, litres, self.s.room * np.bincount(group, litres * usual).astype(np.float64))
@@ -243,8 +243,8 @@ class Shop(SuiteKind):
 
     def design(self, store: str, count: int) -> list[Any]:
         """The first busy items of a store that are set aside for design."""
-        known = {one.id: one for one in self.family(store).series if is_design(one.id) and self._busy(one.y)}
-        return [known[one] for one in by_hash(list(known), SALT)[:count]]
+        by_id = {item.id: item for item in self.family(store).series if is_design(item.id) and self._busy(item.y)}
+        return [by_id[item] for item in by_hash(list(by_id), SALT)[:count]]
 
     def _tuned(self) -> dict[str, Any]:
         name, count = self.s.tuned_on

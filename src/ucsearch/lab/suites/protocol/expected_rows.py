@@ -56,13 +56,13 @@ def both_splits(series: Mapping[str, Expected], decisions: int, policies: Sequen
 def row_problems(plan: RowPlan, rows: Sequence[Row], *, opened: bool) -> Iterator[Discrepancy]:
     """What rows lack or have too much of. `opened`: whether there must be rows of the test split."""
     where = "rows.jsonl"
-    held: dict[str, dict[str, dict[str, list[Row]]]] = {}
+    rows_of: dict[str, dict[str, dict[str, list[Row]]]] = {}
     for row in rows:
-        held.setdefault(row["split"], {}).setdefault(row["family"], {}).setdefault(row["series"], []).append(row)
-    wanted = [split for split in plan.series if split != "test" or opened]
-    yield from differences(sorted(held), sorted(wanted), f"{where} splits")
-    for split in wanted:
-        families = held.get(split, {})
+        rows_of.setdefault(row["split"], {}).setdefault(row["family"], {}).setdefault(row["series"], []).append(row)
+    splits = [split for split in plan.series if split != "test" or opened]
+    yield from differences(sorted(rows_of), sorted(splits), f"{where} splits")
+    for split in splits:
+        families = rows_of.get(split, {})
         yield from differences(sorted(families), sorted(plan.series[split]), f"{where} families of {split}")
         for family, series in sorted(families.items()):
             place = f"{where} {split} {family}"
@@ -72,11 +72,11 @@ def row_problems(plan: RowPlan, rows: Sequence[Row], *, opened: bool) -> Iterato
             elif declared is not None:
                 yield from differences(sorted(series), sorted(declared), f"{place} series")
             sampled = set(_first(list(series), plan.few))
-            for one, windows in sorted(series.items()):
-                yield from _windows(plan, split, windows, f"{place} {one}", one in sampled)
+            for series_id, windows in sorted(series.items()):
+                yield from _windows(plan, split, windows, f"{place} {series_id}", series_id in sampled)
     if plan.same_series and opened:
-        for family in sorted({*held.get("validation", {}), *held.get("test", {})}):
-            both = [sorted(held.get(split, {}).get(family, {})) for split in ("validation", "test")]
+        for family in sorted({*rows_of.get("validation", {}), *rows_of.get("test", {})}):
+            both = [sorted(rows_of.get(split, {}).get(family, {})) for split in ("validation", "test")]
             if both[0] != both[1]:
                 odd = sorted(set(both[0]) ^ set(both[1]))[0]
                 yield Discrepancy(
@@ -103,19 +103,19 @@ def _windows(
             # Windows follow each other, so that nobody skips a bad stretch between them.
             yield from differences(row.get("start"), (ordered[i - 1].get("start") or 0) + decisions, f"{place} start")
         if split in plan.policies:
-            wanted = frozenset(name for name in plan.policies[split] if sampled or not is_sampler(name))
-            yield from _names(row.get("policies"), wanted, plan.exactly, f"{place} policies")
+            expected = frozenset(name for name in plan.policies[split] if sampled or not is_sampler(name))
+            yield from _names(row.get("policies"), expected, plan.exactly, f"{place} policies")
         if split == "validation" and plan.candidates is not None:
-            found = row.get("candidates") or {}
-            yield from _names(found, frozenset(plan.candidates), True, f"{place} candidates")
-            for name in sorted(found) if "candidate" in plan.policies else ():
-                compared = (found[name] or {}).get("policies")
+            candidates = row.get("candidates") or {}
+            yield from _names(candidates, frozenset(plan.candidates), True, f"{place} candidates")
+            for name in sorted(candidates) if "candidate" in plan.policies else ():
+                compared = (candidates[name] or {}).get("policies")
                 yield from _names(compared, plan.policies["candidate"], True, f"{place} candidates.{name}")
 
 
-def _names(found: Any, wanted: frozenset[str], exactly: bool, where: str) -> Iterator[Discrepancy]:
-    names = set(found or {})
-    missing, strange = sorted(wanted - names), sorted(names - wanted)
+def _names(named: Any, expected: frozenset[str], exactly: bool, where: str) -> Iterator[Discrepancy]:
+    names = set(named or {})
+    missing, strange = sorted(expected - names), sorted(names - expected)
     if missing:
         yield Discrepancy(where, f"nothing of {', '.join(missing)}", "declared by suite.toml")
     if strange and exactly:
@@ -124,9 +124,9 @@ def _names(found: Any, wanted: frozenset[str], exactly: bool, where: str) -> Ite
 
 def budget_problems(policies: Mapping[str, Any], name: str, budget: float, where: str) -> Iterator[Discrepancy]:
     """Whether a policy spent what it was given; `where` is the row."""
-    found = (policies.get(name) or {}).get("expansions")
-    if not (isinstance(found, (int, float)) and SPENT * budget <= found <= budget):
-        yield Discrepancy(f"{where} {name}.expansions", repr(found), f"a budget of {budget:g}, spent")
+    spent = (policies.get(name) or {}).get("expansions")
+    if not (isinstance(spent, (int, float)) and SPENT * budget <= spent <= budget):
+        yield Discrepancy(f"{where} {name}.expansions", repr(spent), f"a budget of {budget:g}, spent")
 
 
 def place_of(row: Row) -> str:

@@ -23,8 +23,8 @@ def family_rates(windows: Sequence[Window], families: Iterable[str], count: str)
 def overall_rate(windows: Sequence[Window], families: Iterable[str], count: str, policy: str | None = None) -> float:
     """Equal mean of the families' shares; NaN where one is. With `policy` the count stands among its metrics."""
     shares = list(_shares(windows, families, count, policy).values())
-    known = [share for share in shares if share is not None]
-    return float(sum(known) / len(known)) if known and len(known) == len(shares) else math.nan
+    rates = [share for share in shares if share is not None]
+    return float(sum(rates) / len(rates)) if rates and len(rates) == len(shares) else math.nan
 
 
 def _shares(
@@ -41,8 +41,12 @@ def _shares(
 
 
 def _mean_share(shares: Sequence[Fraction | None]) -> Fraction | None:
-    known = [share for share in shares if share is not None]
-    return sum(known, Fraction(0)) / len(known) if known and len(known) == len(shares) else None
+    known_shares = [share for share in shares if share is not None]
+    return (
+        sum(known_shares, Fraction(0)) / len(known_shares)
+        if known_shares and len(known_shares) == len(shares)
+        else None
+    )
 
 
 def equal_mean(by_family: Mapping[str, float]) -> float:
@@ -61,8 +65,8 @@ def violations(windows: Sequence[Window], policy: str) -> float:
 
 def family_utility(windows: Sequence[Window], protocol: Protocol) -> dict[str, float]:
     """Utility of the judged policy: windows -> series -> family."""
-    found = {f: by_series(windows, f, protocol.policy, protocol.utility) for f in protocol.families}
-    return {family: mean(list(series.values())) for family, series in found.items()}
+    by_family = {f: by_series(windows, f, protocol.policy, protocol.utility) for f in protocol.families}
+    return {family: mean(list(series.values())) for family, series in by_family.items()}
 
 
 def family_deltas(
@@ -72,10 +76,14 @@ def family_deltas(
 
     `few`: a sampler may have run on fewer series, and the others take no part; where it must run, `declared` says.
     """
-    own = by_series(windows, family, protocol.policy, protocol.metric)
-    other = by_series(windows, family, comparator, protocol.metric)
-    compared = run_on(windows, family, comparator) if few else set(own)
-    return [scale_free_delta(own[series], other[series], protocol.form) for series in sorted(own) if series in compared]
+    own_figures = by_series(windows, family, protocol.policy, protocol.metric)
+    their_figures = by_series(windows, family, comparator, protocol.metric)
+    compared = run_on(windows, family, comparator) if few else set(own_figures)
+    return [
+        scale_free_delta(own_figures[series], their_figures[series], protocol.form)
+        for series in sorted(own_figures)
+        if series in compared
+    ]
 
 
 def run_on(windows: Sequence[Window], family: str, policy: str) -> set[str]:
@@ -87,11 +95,11 @@ def run_on(windows: Sequence[Window], family: str, policy: str) -> set[str]:
 
 def by_series(windows: Sequence[Window], family: str, policy: str, metric: str) -> dict[str, float]:
     """A policy's metric in each series of a family, its windows averaged; NaN where a window does not say."""
-    found: dict[str, list[float]] = {}
+    values_of: dict[str, list[float]] = {}
     for w in windows:
         if w.family == family:
-            found.setdefault(w.series, []).append(_metric(w, policy, metric))
-    return {series: mean(values) for series, values in found.items()}
+            values_of.setdefault(w.series, []).append(_metric(w, policy, metric))
+    return {series: mean(values) for series, values in values_of.items()}
 
 
 def _metric(window: Window, policy: str, metric: str) -> float:

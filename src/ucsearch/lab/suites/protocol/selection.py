@@ -52,10 +52,10 @@ def select(
     clean = [c for c in judged if c["figures"]["violations"] == 0]
     if eligible:
         criteria = _CRITERIA if protocol.gate else _CRITERIA[-1:]
-        left = eligible
+        tied = eligible
         for criterion, _ in criteria:
-            left = _best(left, criterion)
-        chosen = min(left, key=lambda c: (0.0 if protocol.gate else c["risk"], str(c["id"])))
+            tied = _best(tied, criterion)
+        chosen = min(tied, key=lambda c: (0.0 if protocol.gate else c["risk"], str(c["id"])))
         reason = _why(chosen, eligible, criteria, len(judged))
     elif clean:
         chosen = min(_best(clean, "utility"), key=lambda c: str(c["id"]))
@@ -71,10 +71,10 @@ def select(
 def declare(protocol: Protocol, candidate: Candidate, *, card_sha256: str, suite_sha256: str) -> dict[str, Any]:
     """The record of a suite that fixes its policy beforehand and has nothing to choose. It cannot be certified."""
     (only,) = _checked([candidate])
-    held = {"id": only["id"], "risk": only["risk"], "settings": dict(only), "figures": {}, "eligible": False}
-    held["reasons"] = ["declared by the suite, not chosen on validation"]
+    declared = {"id": only["id"], "risk": only["risk"], "settings": dict(only), "figures": {}, "eligible": False}
+    declared["reasons"] = ["declared by the suite, not chosen on validation"]
     reason = f"the suite declares {only['id']}; there was nothing to choose"
-    return _record(protocol, card_sha256, suite_sha256, [], [held], held, "declared", reason)
+    return _record(protocol, card_sha256, suite_sha256, [], [declared], declared, "declared", reason)
 
 
 def _checked(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -99,14 +99,14 @@ def _judge(rows: Sequence[Row], protocol: Protocol, candidate: Candidate) -> dic
         family: {other: mean(family_deltas(windows, family, other, protocol)) for other in COMPARATORS}
         for family in protocol.families
     }
-    every = [d for by_comparator in deltas.values() for d in by_comparator.values()]
+    all_deltas = [d for by_comparator in deltas.values() for d in by_comparator.values()]
     figures = {
         "violations": violations(windows, protocol.policy),
         "certificate": overall_rate(windows, protocol.families, "passed"),
         "risk_active": overall_rate(windows, protocol.families, "risk_active"),
         "risk_active_weakest": weakest(active),
         "slack": weakest(active) - SHARE,
-        "margin": min(every) if all(map(math.isfinite, every)) else math.nan,
+        "margin": min(all_deltas) if all(map(math.isfinite, all_deltas)) else math.nan,
         "utility": equal_mean(family_utility(windows, protocol)),
     }
     reasons = []
@@ -148,12 +148,12 @@ def _why(
 ) -> str:
     """The first criterion that left the chosen one alone."""
     text = f"{len(eligible)} of {count} candidates are eligible"
-    left = list(eligible)
+    tied = list(eligible)
     for criterion, name in criteria:
-        left = _best(left, criterion)
-        if len(left) == 1:
+        tied = _best(tied, criterion)
+        if len(tied) == 1:
             return f"{text}; {chosen['id']} has the largest {name} ({_shown(chosen['figures'][criterion])})"
-    return f"{text}; {chosen['id']} comes first among {len(left)} equals"
+    return f"{text}; {chosen['id']} comes first among {len(tied)} equals"
 
 
 def _record(

@@ -41,20 +41,20 @@ def rerun(
     missing = sorted({*evidence.predicate["extra"].get("replaced_families", ())} - {*(families or {})})
     if missing:
         raise InputError("--rerun", f"no file for {missing[0]}", f"--family {missing[0]}=PATH, the file it was run on")
-    wanted = draw_series(evidence.rows, share)
-    every = sorted({(row["family"], row["series"]) for row in evidence.rows})
+    drawn = draw_series(evidence.rows, share)
+    all_series = sorted({(row["family"], row["series"]) for row in evidence.rows})
     with TemporaryDirectory() as folder:
         # A look that repeats a selection shows nothing new, and this one is nobody's evidence: its ledger goes.
         options: RunOptions = {"data_dir": data_dir, "threads": threads, "progress": progress,
                                "ledger": Path(folder) / LEDGER, "families": families or {}}  # fmt: skip
-        found = _share(evidence, suite, wanted, Path(folder), options)
-        if found is None:
-            found, wanted = _whole(evidence, suite, folder, options), every
-    problems.extend(differences(evidence.predicate["data"], found.data, "predicate.data"))
-    problems.extend(_compared(evidence.rows, found, set(wanted)))
-    notes = [f"{len(wanted)} of {len(every)} series were run again from the data"]
-    if found.left_out:
-        notes.append(f"not run again, because they need all series: {', '.join(found.left_out)}")
+        again = _share(evidence, suite, drawn, Path(folder), options)
+        if again is None:
+            again, drawn = _whole(evidence, suite, folder, options), all_series
+    problems.extend(differences(evidence.predicate["data"], again.data, "predicate.data"))
+    problems.extend(_compared(evidence.rows, again, set(drawn)))
+    notes = [f"{len(drawn)} of {len(all_series)} series were run again from the data"]
+    if again.left_out:
+        notes.append(f"not run again, because they need all series: {', '.join(again.left_out)}")
     return problems, notes
 
 
@@ -65,7 +65,7 @@ class _Found(NamedTuple):
 
 
 def _share(
-    evidence: Evidence, suite: Suite, wanted: Sequence[tuple[str, str]], folder: Path, options: RunOptions
+    evidence: Evidence, suite: Suite, drawn: Sequence[tuple[str, str]], folder: Path, options: RunOptions
 ) -> _Found | None:
     """None for kinds whose series cannot be run apart."""
     if evidence.selection is None:
@@ -76,7 +76,7 @@ def _share(
         "suite_sha256": hashlib.sha256(suite.text.encode()).hexdigest(),
     }
     opened = any(row["split"] == "test" for row in evidence.rows)
-    ran = run_share(suite, SuiteJob(folder / suite.name, identity, **options), evidence.selection, wanted, opened)
+    ran = run_share(suite, SuiteJob(folder / suite.name, identity, **options), evidence.selection, drawn, opened)
     return None if ran is None else _Found(ran[1], data_of(ran[0]), ran[0].left_out())
 
 
@@ -88,29 +88,32 @@ def _whole(evidence: Evidence, suite: Suite, folder: str, options: RunOptions) -
     return _Found([loads(line) for line in body.splitlines()], run.statement["predicate"]["data"])
 
 
-def _compared(rows: Sequence[Row], found: _Found, wanted: set[tuple[str, str]]) -> Iterator[Discrepancy]:
+def _compared(rows: Sequence[Row], again: _Found, drawn: set[tuple[str, str]]) -> Iterator[Discrepancy]:
     key = ("split", "family", "series", "window")
-    made = {tuple(row[k] for k in key): loads(canonical(row)) for row in found.rows}
+    rows_again = {tuple(row[k] for k in key): loads(canonical(row)) for row in again.rows}
     for row in rows:
-        if (row["family"], row["series"]) not in wanted:
+        if (row["family"], row["series"]) not in drawn:
             continue
         place = "rows.jsonl " + " ".join(str(row[k]) for k in key)
-        other = made.pop(tuple(row[k] for k in key), None)
-        if other is None:
+        row_again = rows_again.pop(tuple(row[k] for k in key), None)
+        if row_again is None:
             yield Discrepancy(place, "a row", "none when run again")
             continue
-        own = {**row, "policies": {n: v for n, v in (row.get("policies") or {}).items() if n not in found.left_out}}
-        other = {**other, "policies": other.get("policies") or {}}
-        if canonical(own) != canonical(other):
-            yield from _first(own, other, place)
-    for left in sorted(made, key=str):
-        yield Discrepancy("rows.jsonl", "nothing", f"a row {' '.join(map(str, left))} when run again")
+        recorded = {
+            **row,
+            "policies": {n: v for n, v in (row.get("policies") or {}).items() if n not in again.left_out},
+        }
+        row_again = {**row_again, "policies": row_again.get("policies") or {}}
+        if canonical(recorded) != canonical(row_again):
+            yield from _first(recorded, row_again, place)
+    for place_left in sorted(rows_again, key=str):
+        yield Discrepancy("rows.jsonl", "nothing", f"a row {' '.join(map(str, place_left))} when run again")
 
 
-def _first(own: Mapping[str, Any], other: Mapping[str, Any], where: str) -> Iterator[Discrepancy]:
+def _first(recorded: Mapping[str, Any], again: Mapping[str, Any], where: str) -> Iterator[Discrepancy]:
     """The members that differ in bytes, each with its first difference."""
-    for name in sorted({*own, *other}):
-        a, b = own.get(name), other.get(name)
+    for name in sorted({*recorded, *again}):
+        a, b = recorded.get(name), again.get(name)
         if isinstance(a, Mapping) and isinstance(b, Mapping) and name in ("policies", "candidates"):
             yield from _first(a, b, f"{where} {name}")
         elif canonical(a) != canonical(b):

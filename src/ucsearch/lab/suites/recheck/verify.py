@@ -147,8 +147,8 @@ def _splits(e: Evidence, plan: RowPlan) -> Iterator[Discrepancy]:
     yield from row_problems(plan, e.rows, opened=opened)
     if p["protocol"] is not None:
         protocol = Protocol.from_json(p["protocol"])
-        wanted = sorted({family for families in plan.series.values() for family in families})
-        yield from differences(sorted(protocol.families), wanted, "predicate.protocol.families")
+        declared = sorted({family for families in plan.series.values() for family in families})
+        yield from differences(sorted(protocol.families), declared, "predicate.protocol.families")
         yield from differences(dict(protocol.windows), dict(plan.windows), "predicate.protocol.windows")
     elif any(split in plan.series for split in ("validation", "test")):
         yield Discrepancy("predicate.protocol", "nothing", "a protocol, since there is something to choose or to open")
@@ -192,25 +192,25 @@ def _look(e: Evidence) -> Look:
 def _looks(e: Evidence, plan: RowPlan, looks: list[dict[str, Any]]) -> Iterator[Discrepancy]:
     """The ledger must know of this opening: the same suite file, card and selection, the same series and periods."""
     tested = [row for row in e.rows if row["split"] == "test"]
-    own = _own(e, looks)
-    if own is None:
+    opening = _own(e, looks)
+    if opening is None:
         if not tested:
             return
-        held = [look for look in looks if look["suite"] == e.predicate["suite"]]
-        if not held or e.selection is None:
+        lines = [look for look in looks if look["suite"] == e.predicate["suite"]]
+        if not lines or e.selection is None:
             yield Discrepancy(LEDGER, "rows of the test split", f"no look of {e.predicate['suite']} in the ledger")
             return
         for file in ("suite.toml", "card.md", "selection.json"):
             name = f"{file.partition('.')[0]}_sha256"
-            known = [look[name] for look in held]
-            if e.digests[file] not in known:
+            digests = [look[name] for look in lines]
+            if e.digests[file] not in digests:
                 yield Discrepancy(
-                    f"{LEDGER} {file}", e.digests[file], f"looks under {', '.join(sorted(set(known)))} only"
+                    f"{LEDGER} {file}", e.digests[file], f"looks under {', '.join(sorted(set(digests)))} only"
                 )
         yield Discrepancy(LEDGER, "a look", "none under this suite file, card and selection together")
         return
     if not tested:
-        yield Discrepancy("rows.jsonl", "no row of the test split", f"look {own['look']} opened it")
+        yield Discrepancy("rows.jsonl", "no row of the test split", f"look {opening['look']} opened it")
         return
     if e.selection is not None and not is_tied(own_line(looks, _look(e)) or {}, e.selection):
         yield Discrepancy(
@@ -218,18 +218,20 @@ def _looks(e: Evidence, plan: RowPlan, looks: list[dict[str, Any]]) -> Iterator[
         )
     families = (e.selection or {})["protocol"]["families"]
     spans = by_dataset(_spans(tested), families, e.predicate["suite"])
-    named = {name: sorted(series) for name, series in own["opened"].items()}
+    named = {name: sorted(series) for name, series in opening["opened"].items()}
     yield from differences({name: sorted(series) for name, series in spans.items()}, named, f"{LEDGER} series opened")
     for dataset, series in spans.items():
-        for one, (start, stop) in series.items():
-            seen = own["opened"].get(dataset, {}).get(one)
-            if seen is None:
+        for series_id, (start, stop) in series.items():
+            span = opening["opened"].get(dataset, {}).get(series_id)
+            if span is None:
                 continue
             # Where only the latest values are used, rows count from these, the ledger from the first.
-            shift = seen[0] - start if plan.truncated else 0
-            if not (shift >= 0 and seen[0] == start + shift and stop + shift <= seen[1]):
+            shift = span[0] - start if plan.truncated else 0
+            if not (shift >= 0 and span[0] == start + shift and stop + shift <= span[1]):
                 yield Discrepancy(
-                    f"{LEDGER} {dataset}/{one}", f"periods {start} to {stop - 1}", f"opened {seen[0]} to {seen[1] - 1}"
+                    f"{LEDGER} {dataset}/{series_id}",
+                    f"periods {start} to {stop - 1}",
+                    f"opened {span[0]} to {span[1] - 1}",
                 )
 
 
@@ -239,15 +241,15 @@ def _spans(rows: list[Row]) -> dict[str, dict[str, list[int]]]:
         start = int(row.get("start") or 0)
         stop = start + int(row.get("decisions") or 1)
         # A row about several series names them.
-        for one in str(row["items"]).split() if "items" in row else [row["series"]]:
-            held = spans.setdefault(row["family"], {}).setdefault(one, [start, stop])
-            held[0], held[1] = min(held[0], start), max(held[1], stop)
+        for series_id in str(row["items"]).split() if "items" in row else [row["series"]]:
+            span = spans.setdefault(row["family"], {}).setdefault(series_id, [start, stop])
+            span[0], span[1] = min(span[0], start), max(span[1], stop)
     return spans
 
 
 def _derived(e: Evidence, looks: list[dict[str, Any]]) -> Iterator[Discrepancy]:
-    p, own = e.predicate, _own(e, looks)
-    count, earlier = (0, []) if own is None else before(looks, own)
+    p, opening = e.predicate, _own(e, looks)
+    count, earlier = (0, []) if opening is None else before(looks, opening)
     derived = derive(
         p, e.rows, tables=p["tables"], checks=p["checks"], selection=e.selection, looks=count, earlier=earlier
     )
@@ -263,9 +265,9 @@ def _gate(e: Evidence) -> Iterator[Discrepancy]:
         yield from differences(e.predicate["gate"], loads(canonical(again)), "predicate.gate (second program)")
     value = e.predicate["value"]
     if value is not None and value["gate"] != GATE and e.selection is not None:
-        held = {(d["family"], d["opponent"]): d["by_series"] for d in e.predicate["value"]["deltas"]}
-        for place, low in value_bounds_again(e.rows, e.selection["protocol"], list(held)).items():
-            yield from differences(held[place], low, f"predicate.value.deltas {' '.join(place)} (second program)")
+        bounds = {(d["family"], d["opponent"]): d["by_series"] for d in e.predicate["value"]["deltas"]}
+        for place, low in value_bounds_again(e.rows, e.selection["protocol"], list(bounds)).items():
+            yield from differences(bounds[place], low, f"predicate.value.deltas {' '.join(place)} (second program)")
 
 
 def _drawn(e: Evidence, plan: RowPlan) -> Iterator[Discrepancy]:
@@ -275,8 +277,8 @@ def _drawn(e: Evidence, plan: RowPlan) -> Iterator[Discrepancy]:
         if names:
             yield Discrepancy("sample.jsonl", "no sample of decisions", f"{len(names)} drawn by the rows")
         return
-    held = [(loads(line).get("record") or {}).get("series") for line in e.sample.read_bytes().splitlines()]
-    yield from differences(held, names, "sample.jsonl series")
+    recorded = [(loads(line).get("record") or {}).get("series") for line in e.sample.read_bytes().splitlines()]
+    yield from differences(recorded, names, "sample.jsonl series")
 
 
 def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: list[str]) -> Iterator[Discrepancy]:

@@ -241,8 +241,8 @@ def _validation_row(suite: Suite, job: SuiteJob, n: int) -> dict[str, Any]:
         policies(s.budget, 0.0, suite.seed)["beam"][0]
     )  # to compare with, not to choose
     for risk in s.risks:
-        found = figures_of(policies(s.budget, risk, suite.seed)["uc"][0])
-        row["candidates"][candidate(risk)] = {"policies": {"uc": found}, "certificate": None}
+        figures_at = figures_of(policies(s.budget, risk, suite.seed)["uc"][0])
+        row["candidates"][candidate(risk)] = {"policies": {"uc": figures_at}, "certificate": None}
     return row
 
 

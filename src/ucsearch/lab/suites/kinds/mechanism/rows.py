@@ -46,9 +46,9 @@ def declare_source(windows: Sequence[Found], s: MechanismSettings) -> dict[str, 
     95 % quantile of what is left beyond beta times uncertainty."""
     out = {}
     for name in s.beams:
-        known = [paths for found in windows for d in found if (paths := retained_of(d, name)) is not None]
-        beta = min(s.risk, quantile([beta_needed(paths) for paths in known], LEVEL) or 0.0)
-        eps_c = quantile([excess(paths, beta) for paths in known], LEVEL) or 0.0
+        retained = [paths for found in windows for d in found if (paths := retained_of(d, name)) is not None]
+        beta = min(s.risk, quantile([beta_needed(paths) for paths in retained], LEVEL) or 0.0)
+        eps_c = quantile([excess(paths, beta) for paths in retained], LEVEL) or 0.0
         rules = fit_rules([case_of(d["beams"][name]) for found in windows for d in found])
         out[name] = {"beta": beta, "eps_c": eps_c, "rules": rules}
     return out
@@ -75,29 +75,29 @@ def beam_figures(found: Found, name: str, s: MechanismSettings, declared: Mappin
 
 def _proposition(found: Found, name: str, s: MechanismSettings, declared: Mapping[str, Any]) -> dict[str, Any]:
     """Proposition 2, against the best path in hindsight and (`plan_`) against the exact planner's path."""
-    known = [(d, paths) for d in found if (paths := retained_of(d, name)) is not None]
+    measured = [(d, paths) for d in found if (paths := retained_of(d, name)) is not None]
     complete = sum(d["complete"] for d in found)
-    out: dict[str, Any] = {"measured": len(known), "met_rule": complete - len(known)}
-    needed = [beta_needed(paths) for _, paths in known]
+    out: dict[str, Any] = {"measured": len(measured), "met_rule": complete - len(measured)}
+    needed = [beta_needed(paths) for _, paths in measured]
     out["beta"] = _mean(b for b in needed if math.isfinite(b))
-    out["eps_m"] = _mean(excess(paths, 0.0) for _, paths in known)  # what the forecast missed, no allowance made
+    out["eps_m"] = _mean(excess(paths, 0.0) for _, paths in measured)  # what the forecast missed, no allowance made
     out["beta_within"] = sum(b <= s.risk for b in needed)
-    every = [excess([p], declared["beta"]) for _, paths in known for p in paths]
+    every = [excess([p], declared["beta"]) for _, paths in measured for p in paths]
     out["eps_c"] = quantile(every, LEVEL)
-    out["calibrated"] = sum(excess(paths, declared["beta"]) <= declared["eps_c"] for _, paths in known)
+    out["calibrated"] = sum(excess(paths, declared["beta"]) <= declared["eps_c"] for _, paths in measured)
     for prefix, rival in (("", "hindsight"), ("plan_", "exact")):
-        own, held = [], 0
-        for (d, paths), b in zip(known, needed, strict=True):
+        terms, held = [], 0
+        for (d, paths), b in zip(measured, needed, strict=True):
             beta = min(s.risk, b)
             q, chosen = d[rival], d["beams"][name]["selected"]
             against = (paths, chosen, q["realised"], q["uncertainty"])
-            own.append(slacks(*against, risk=s.risk, beta=beta, eps_c=excess(paths, beta)))
+            terms.append(slacks(*against, risk=s.risk, beta=beta, eps_c=excess(paths, beta)))
             before = slacks(*against, risk=s.risk, beta=declared["beta"], eps_c=declared["eps_c"])
             held += before.holds
         for field in ("eps_r", "eps_u", "regret", "bound"):
-            out[f"{prefix}{field}"] = _mean(getattr(one, field) for one in own)
-        out[f"{prefix}bound_least"] = min((one.left for one in own), default=None)
-        out[f"{prefix}bound_broken"] = sum(not one.holds for one in own)
+            out[f"{prefix}{field}"] = _mean(getattr(term, field) for term in terms)
+        out[f"{prefix}bound_least"] = min((term.left for term in terms), default=None)
+        out[f"{prefix}bound_broken"] = sum(not term.holds for term in terms)
         if rival == "hindsight":
             out["declared_held"] = held
     return out
@@ -105,12 +105,12 @@ def _proposition(found: Found, name: str, s: MechanismSettings, declared: Mappin
 
 def exact_figures(found: Found, cover: Mapping[str, Any], levels: Sequence[float]) -> dict[str, Any]:
     """The metrics of the exact planner, whose states the beams are judged at, and of its forecasts."""
-    gone = [
+    regrets = [
         d["hindsight"]["realised"] - d["exact"]["realised"]
         for d in found
         if d["complete"] and None not in (d["hindsight"]["realised"], d["exact"]["realised"])
     ]
-    out: dict[str, Any] = {"regret": _mean(gone), "points": cover["points"]}
+    out: dict[str, Any] = {"regret": _mean(regrets), "points": cover["points"]}
     out |= {f"covered_{100 * level:g}": inside for level, inside in zip(levels, cover["inside"], strict=True)}
     out |= {name: sum(d["exact"][name] for d in found) for name in ("collapsed", "separated", "first_equal")}
     out["oracle_nodes"] = sum(d["exact"]["nodes"] for d in found)
@@ -141,21 +141,21 @@ def weigh(rows: Sequence[dict[str, Any]], beams: Iterable[str]) -> bool:
     return known[("pool",)]
 
 
-def _weigh(scope: str, own: Sequence[tuple[int, dict[str, Any]]]) -> bool:
-    cases, preserved = sum(n for n, _ in own), sum(int(f["preserved"]) for _, f in own)
-    known = 0 < preserved < cases
-    kept, lost = (cases / (2 * preserved), cases / (2 * (cases - preserved))) if known else (0.0, 0.0)
-    for n, figures in own:
+def _weigh(scope: str, figures_of: Sequence[tuple[int, dict[str, Any]]]) -> bool:
+    cases, preserved = sum(n for n, _ in figures_of), sum(int(f["preserved"]) for _, f in figures_of)
+    both = 0 < preserved < cases
+    kept, lost = (cases / (2 * preserved), cases / (2 * (cases - preserved))) if both else (0.0, 0.0)
+    for n, figures in figures_of:
         weights = {
             f"weight_{scope}": kept * figures["preserved"] + lost * (n - figures["preserved"]),
             f"preserved_weight_{scope}": kept * figures["preserved"],
         }
         for rule in RULES:
             weights[f"{rule}_weight_{scope}"] = kept * figures[f"{rule}_kept"] + lost * figures[f"{rule}_lost"]
-        figures.update(weights if known else dict.fromkeys(weights))
-    return known
+        figures.update(weights if both else dict.fromkeys(weights))
+    return both
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return math.fsum(known) / len(known) if known else None
+    known_values = [v for v in values if v is not None]
+    return math.fsum(known_values) / len(known_values) if known_values else None

@@ -31,29 +31,29 @@ def selection_problems(settings: WalkForwardSettings, rows: Sequence[Row], selec
 
 def _protocol(settings: WalkForwardSettings, plan: RowPlan, selection: Record) -> Iterator[Discrepancy]:
     form = TASKS[settings.task["name"]].kind.form
-    wanted = {"gate": settings.gate, "policy": "uc", "utility": "utility", "windows": dict(plan.windows),
+    declared = {"gate": settings.gate, "policy": "uc", "utility": "utility", "windows": dict(plan.windows),
               "form": form, "metric": "cost" if form == "cost" else "utility"}  # fmt: skip
     protocol = selection["protocol"]
-    yield from differences({name: protocol.get(name) for name in wanted}, wanted, "selection.json.protocol")
+    yield from differences({name: protocol.get(name) for name in declared}, declared, "selection.json.protocol")
     yield from differences(selection["how"], "selected", "selection.json.how")
     if ("power" in selection) is not settings.power:
         yield Discrepancy("selection.json.power", "something else than suite.toml", "asked for by both or by neither")
 
 
 def _candidates(plan: RowPlan, selection: Record) -> Iterator[Discrepancy]:
-    held = {c["id"]: c["settings"] for c in selection["candidates"]}
+    recorded = {c["id"]: c["settings"] for c in selection["candidates"]}
     declared = plan.candidates or {}
-    yield from differences(sorted(held), sorted(declared), "selection.json.candidates")
-    for name in sorted(set(held) & set(declared)):
-        own = {key: held[name].get(key) for key in declared[name]}
-        yield from differences(own, dict(declared[name]), f"selection.json.candidates.{name}.settings")
+    yield from differences(sorted(recorded), sorted(declared), "selection.json.candidates")
+    for name in sorted(set(recorded) & set(declared)):
+        members = {key: recorded[name].get(key) for key in declared[name]}
+        yield from differences(members, dict(declared[name]), f"selection.json.candidates.{name}.settings")
 
 
-def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Discrepancy]:
+def _samples(suite: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Discrepancy]:
     """A sampler's plans per decision are the candidate's own nodes by its depth, and the rows must show them spent."""
     validation = [row for row in rows if row["split"] == "validation"]
-    held = {c["id"]: c["settings"] for c in selection["candidates"]}
-    for name, settings in sorted(held.items()):
+    recorded = {c["id"]: c["settings"] for c in selection["candidates"]}
+    for name, settings in sorted(recorded.items()):
         where = f"selection.json.candidates.{name}.settings"
         sides = [(row["candidates"].get(name) or {}).get("policies") or {} for row in validation]
         spent = math.fsum(_nodes(side.get("uc") or {}) for side in sides)
@@ -61,27 +61,27 @@ def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -
         depth = settings["depth"]
         if settings.get("mode") == "closed":
             # A transition is of one outcome, a step of a sampler's plan of all members.
-            spent = spent / own.paths
+            spent = spent / suite.paths
         if decisions and math.isfinite(spent):
             yield from differences(settings.get("samples"), max(2, int(spent / decisions // depth)), f"{where}.samples")
         if not settings.get("samples_wide", 0) >= settings.get("samples", math.inf):
             yield Discrepancy(f"{where}.samples_wide", repr(settings.get("samples_wide")), "at least samples")
-        if not own.comparators.validation:
+        if not suite.comparators.validation:
             continue
         for row, side in zip(validation, sides, strict=True):
             budget = settings["samples"] * depth * row["decisions"]
             for sampler in COMPARATORS:
                 yield from budget_problems(side, sampler, budget, f"rows.jsonl {place_of(row)} candidates.{name}")
-    chosen = held.get(selection["candidate"])
+    chosen = recorded.get(selection["candidate"])
     if chosen is None:
         return
     for row in rows:
         if row["split"] != "test":
             continue
         each = chosen["depth"] * row["decisions"]
-        if own.comparators.series is not None and "cem" not in row["policies"]:
+        if suite.comparators.series is not None and "cem" not in row["policies"]:
             continue  # whether it must be there, the plan says
-        for sampler in (*COMPARATORS, *(["rand-shoot"] if "rand-shoot" in own.comparators.others else [])):
+        for sampler in (*COMPARATORS, *(["rand-shoot"] if "rand-shoot" in suite.comparators.others else [])):
             yield from budget_problems(
                 row["policies"], sampler, chosen["samples"] * each, f"rows.jsonl {place_of(row)}"
             )
@@ -92,28 +92,30 @@ def _samples(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -
                 )
 
 
-def _value(own: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Discrepancy]:
+def _value(suite: WalkForwardSettings, rows: Sequence[Row], selection: Record) -> Iterator[Discrepancy]:
     """Whom the value gate compares with, how hard they were tuned, and the samplers' plans at equal time."""
-    declared, value = own.value_gate, selection.get("value")
+    declared, value = suite.value_gate, selection.get("value")
     if (declared is None) != (value is None):
         yield Discrepancy("selection.json.value", "something else than suite.toml", "asked for by both or by neither")
     if declared is None or value is None:
         return
     where = "selection.json.value"
     yield from differences(value["margin"], declared.margin, f"{where}.margin")
-    endpoints = {name: one.get("endpoint") for name, one in value["practitioners"].items()}
-    wanted = {f"{name}-tuned": endpoint for name, endpoint in own.practitioners.items()}
-    yield from differences(endpoints, wanted, f"{where}.practitioners")
+    endpoints = {name: practitioner.get("endpoint") for name, practitioner in value["practitioners"].items()}
+    expected = {f"{name}-tuned": endpoint for name, endpoint in suite.practitioners.items()}
+    yield from differences(endpoints, expected, f"{where}.practitioners")
     tries = declared.tries
-    for name, one in value["practitioners"].items():
+    for name, practitioner in value["practitioners"].items():
         # Nobody was given more tries than declared; a rule with fewer settings has fewer.
-        if not (isinstance(one.get("tries"), int) and 1 <= one["tries"] <= tries):
-            yield Discrepancy(f"{where}.practitioners.{name}.tries", repr(one.get("tries")), f"from 1 to {tries}")
+        if not (isinstance(practitioner.get("tries"), int) and 1 <= practitioner["tries"] <= tries):
+            yield Discrepancy(
+                f"{where}.practitioners.{name}.tries", repr(practitioner.get("tries")), f"from 1 to {tries}"
+            )
     chosen = next((c["settings"] for c in selection["candidates"] if c["id"] == value["candidate"]), None)
     if chosen is None:
         return
     for row in rows:
-        if own.comparators.series is not None and "cem-time" not in row["policies"]:
+        if suite.comparators.series is not None and "cem-time" not in row["policies"]:
             continue
         budget = declared.time_samples * chosen["depth"] * row["decisions"]
         for sampler in COMPARATORS:

@@ -170,8 +170,8 @@ class Rivals:
 
         def exposure(policy: Policy) -> float:
             how = self.s.how(self.threads)
-            found = walk(validation, Searched(self.binding.task, policy, how), engine=self.s.engine)
-            return float(found.figures["exposure"].mean())
+            walked = walk(validation, Searched(self.binding.task, policy, how), engine=self.s.engine)
+            return float(walked.figures["exposure"].mean())
 
         target = exposure(self.s.candidates.policy(chosen))
         match = match_exposure(lambda risk: exposure(RiskGreedy(risk=risk, spread=spread)), target, bisections=10)
@@ -199,24 +199,24 @@ def always_fallback(panel: Panel, engine: Literal["python", "compiled"]) -> Walk
 def _entries(panel: Panel, s: WalkForwardSettings, threads: int | None) -> dict[str, Entry]:
     budget = Budget(depth=max(s.candidates.depths), risk=0.0)
     how = s.how(threads)
-    found = {entry.name: entry for entry in practitioners(panel, budget, how=how)}
-    found |= {
+    entries = {entry.name: entry for entry in practitioners(panel, budget, how=how)}
+    entries |= {
         e.name: e for e in searches(panel, budget, seeds=1, how=how) if e.name in ("greedy", "delay-aware greedy")
     }
     if s.items is not None:
         # Rules may order any number of packs, not only the sizes that the search looks at.
-        found |= {e.name: e for e in ordering_rules(panel, free=True, round_to=1.0, how=how)}
+        entries |= {e.name: e for e in ordering_rules(panel, free=True, round_to=1.0, how=how)}
     if isinstance(panel.config, Storage) and has_solver():
         for key, whole in (("lp-mean", False), ("milp-mean", True)):
             config = without_lattice(panel).config
             make = partial(LinearStorage, config, whole=whole)
-            found[NAMES[key]] = Entry(NAMES[key], "classic", make, "HiGHS, any power, as if the mean were certain")
+            entries[NAMES[key]] = Entry(NAMES[key], "classic", make, "HiGHS, any power, as if the mean were certain")
     out = {}
     for name in s.practitioners:
-        if NAMES.get(name) not in found:
-            known = sorted(key for key, value in NAMES.items() if value in found)
+        if NAMES.get(name) not in entries:
+            known = sorted(key for key, value in NAMES.items() if value in entries)
             raise InputError("practitioners", repr(name), f"one of {', '.join(known)} for this task")
-        out[name] = found[NAMES[name]]
+        out[name] = entries[NAMES[name]]
     return out
 
 
@@ -244,23 +244,23 @@ def tuned_walks(
 ) -> dict[str, tuple[list[Walk], float]]:
     """The practitioners at their tuned settings, and the seconds they took."""
     entries = _entries(panel, s, threads)
-    found = {}
+    by_name = {}
     for name, entry in entries.items():
         makers = entry.choosers(**tuned[f"{name}-tuned"]["settings"])
         world, begun = _walked(name, panel), process_time()
         walks = [walk(world, make(), engine=s.engine) for make in makers]
-        found[f"{name}-tuned"] = walks, process_time() - begun
-    return found
+        by_name[f"{name}-tuned"] = walks, process_time() - begun
+    return by_name
 
 
 def timed_walks(rivals: Rivals, candidate: Mapping[str, Any], samples: int) -> dict[str, tuple[list[Walk], float]]:
     """The samplers with as many plans as fit into the judged policy's time, and the seconds they took."""
-    found = {}
+    by_name = {}
     for name in COMPARATORS:
         begun = process_time()
         walks = rivals.walks(name, candidate["options"][name], samples)
-        found[f"{name}-time"] = walks, process_time() - begun
-    return found
+        by_name[f"{name}-time"] = walks, process_time() - begun
+    return by_name
 
 
 # -------------------------------------------------------------------- learned policies
@@ -276,11 +276,11 @@ def training_data(
             continue
         least = forecaster.min_history(s.season)
         marks = np.arange(max(least, s.start - _LENGTH - 1), s.start - 1, dtype=np.int64)
-        made = forecaster.forecast(
+        forecast = forecaster.forecast(
             s.y[: s.start], marks, horizon=horizon, season=s.season,
             stream=series_stream(key, f"{s.family}/{s.series}/fit"),
         )  # fmt: skip
-        members = np.asarray(made.expand().members)  # (T, J, H)
+        members = np.asarray(forecast.expand().members)  # (T, J, H)
         before = s.y[marks]
         future = binding.outcomes(members, np.repeat(before[:, None], members.shape[1], axis=1))
         features.append(forecast_features(future, binding.delay))

@@ -56,9 +56,10 @@ def figures_of(w: Walk, best: Walk, weights: dict[str, float], form: str) -> Fig
 
 def mean_figures(walks: Sequence[Walk], best: Walk, weights: dict[str, float], form: str) -> Figures:
     """Figures of several seeds, averaged window by window."""
-    found = [figures_of(w, best, weights, form) for w in walks]
+    by_seed = [figures_of(w, best, weights, form) for w in walks]
     return [
-        {name: math.fsum(f[i][name] for f in found) / len(found) for name in found[0][i]} for i in range(len(found[0]))
+        {name: math.fsum(f[i][name] for f in by_seed) / len(by_seed) for name in by_seed[0][i]}
+        for i in range(len(by_seed[0]))
     ]
 
 
@@ -66,14 +67,14 @@ def certificates_of(w: Walk) -> list[dict[str, Any]]:
     """The certificate tuple of every window: counts of decisions, means where a figure is defined, the worst bound."""
     out = []
     for i in range(len(w.rewards)):
-        one: dict[str, Any] = {"decisions": w.rewards.shape[1]}
-        one |= {name: int(w.certificate[name][i].sum()) for name in _COUNTS}
+        counts: dict[str, Any] = {"decisions": w.rewards.shape[1]}
+        counts |= {name: int(w.certificate[name][i].sum()) for name in _COUNTS}
         for name in _MEANS:
-            known = w.certificate[name][i][np.isfinite(w.certificate[name][i])]
-            one[name] = float(known.mean()) if known.size else None
+            finite_values = w.certificate[name][i][np.isfinite(w.certificate[name][i])]
+            counts[name] = float(finite_values.mean()) if finite_values.size else None
         worst = float(w.certificate["regret_bound"][i].max())
-        one["regret_bound"] = worst if math.isfinite(worst) else None
-        out.append(one)
+        counts["regret_bound"] = worst if math.isfinite(worst) else None
+        out.append(counts)
     return out
 
 
@@ -84,18 +85,18 @@ def calibration(panel: Panel, n: int, depth: int, levels: Sequence[float]) -> di
     """Outcomes of a window within central intervals, counted over 1 to `depth` steps ahead; of those below the median
     (half, if forecasts are centred); and the mean CRPS, in units of the outcomes."""
     members, actual = panel.members[n, :, :, :depth], panel.future[n, :, :depth]
-    made: dict[str, Any] = {"outcomes": int(actual.size)}
+    counts: dict[str, Any] = {"outcomes": int(actual.size)}
     for level in levels:
         # Weibull's quantiles: with the outcome as one more draw, honest members cover at the nominal level.
         low, high = np.quantile(members, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=1, method="weibull")
-        made[f"inside_{level:g}"] = int(((low <= actual) & (actual <= high)).sum())
-    made["below"] = int((actual < np.median(members, axis=1)).sum())
+        counts[f"inside_{level:g}"] = int(((low <= actual) & (actual <= high)).sum())
+    counts["below"] = int((actual < np.median(members, axis=1)).sum())
     ordered = np.sort(members, axis=1)  # (T, J, depth)
     count = ordered.shape[1]
     weights = (2.0 * np.arange(1, count + 1) - count - 1.0)[None, :, None]
     spread = (weights * ordered).sum(axis=1) / count**2  # half the mean distance of two members
-    made["crps"] = float((np.abs(members - actual[:, None]).mean(axis=1) - spread).mean())
-    return made
+    counts["crps"] = float((np.abs(members - actual[:, None]).mean(axis=1) - spread).mean())
+    return counts
 
 
 def add_calibration(figures: Sequence[dict[str, Any]], panel: Panel, depth: int, levels: Sequence[float]) -> None:

@@ -53,10 +53,10 @@ class World:
             return StoredTraces(self.s.traces, floor)
         if self.s.forecaster == "unbiased":
             return UnbiasedRidge(paths=self.s.paths, floor=floor)
-        made = RidgePaths(paths=self.s.paths, floor=floor)
+        ridge = RidgePaths(paths=self.s.paths, floor=floor)
         if self.s.recalibrate == "off":
-            return made
-        return Recalibrating(made, Recalibration(floor=floor), label="recalibrated", by_series=True)
+            return ridge
+        return Recalibrating(ridge, Recalibration(floor=floor), label="recalibrated", by_series=True)
 
     def panel(self, stretches: Sequence[Stretch], horizon: int, key: int) -> Panel:
         panel = make_panel(stretches, self.binding, self.forecaster, horizon=horizon, key=key)
@@ -80,8 +80,8 @@ class World:
         def law(seen: Seen) -> Trace:
             if layout is None or seen.params is None:
                 raise InputError("task", "no params", "params")
-            found = config.lots(seen.trace, layout.columns(seen.params), items.lots, 1.0)
-            return seen.trace.on_lattice(found.unit, items.points)
+            lots = config.lots(seen.trace, layout.columns(seen.params), items.lots, 1.0)
+            return seen.trace.on_lattice(lots.unit, items.points)
 
         return law
 
