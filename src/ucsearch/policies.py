@@ -185,7 +185,9 @@ class Exact(Policy):
         super().__post_init__()
         _whole("node_budget", self.node_budget, 1, MAX_NODES)
         if self.fixed_plan and (self.mode != "closed" or self.risk > 0.0):
-            raise InputError("fixed_plan", True, "False but in closed mode without risk: it compares expected returns")
+            raise InputError(
+                "fixed_plan", True, "False, or closed mode with risk 0, whose expected returns it compares"
+            )
 
     def work(self, actions: int, bounded: bool) -> int:
         # A bound leaves a few hundred nodes of a tree; without one, distinct states are what counts.
