@@ -146,3 +146,15 @@ def test_an_erasure_that_stands_in_no_chain_takes_nothing_away(log: Path, tmp_pa
     found = first_bad(path)
     assert (found.status, found.where) == ("invalid", "entry 2.digest")
     assert found.message == "its content does not match its digest"
+
+
+@pytest.mark.parametrize("left", [b"{}", b'{"a":1}'])
+def test_what_is_left_is_what_the_erasure_says(log: Path, left: bytes) -> None:
+    with AuditLog(log, clock=lambda: NOON) as writer:
+        row = writer.get(2)
+        writer.append(erasure(row, canonical(row.record | {"request": {}}) if left == NOTHING else NOTHING))
+        writer.settle()
+    altered(log, ("UPDATE entries SET body = ? WHERE seq = 2", (left.decode(),)))
+    found = first_bad(log)
+    assert (found.status, found.where) == ("invalid", "entry 2.digest")
+    assert found.message == "its content is neither the recorded one nor what entry 7 says is left of it"

@@ -9,11 +9,10 @@ import hashlib
 import math
 from typing import Any
 
-from ucsearch.verify.decision.answers import as_float
 from ucsearch.verify.decision.closed import PlainGraph
 from ucsearch.verify.decision.inputs import problem_of
 from ucsearch.verify.decision.law import Law
-from ucsearch.verify.decision.problem import CLOSED, Fault, Meter, TooMany
+from ucsearch.verify.decision.problem import CLOSED, Fault, Meter, TooMany, as_float
 from ucsearch.verify.read import Blobs, Malformed, read_blob
 from ucsearch.verify.trust import is_genuine
 from ucsearch.verify.verdict import Invalid, Record, describe, num, require, require_that

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from ucsearch.verify.decision.answers import fallback_now, feasible_now
 from ucsearch.verify.decision.inputs import rules_of
+from ucsearch.verify.decision.problem import fallback_now, feasible_now
 from ucsearch.verify.monitor import verify_watching
 from ucsearch.verify.verdict import Invalid, Record, action_of, describe, expect, num, require
 

@@ -15,10 +15,9 @@ from ucsearch.verify.decision.gate import (
     require_coherent,
     verify_excused,
 )
-from ucsearch.verify.decision.inputs import UNUSED, problem_of
+from ucsearch.verify.decision.inputs import UNUSED, problem_of, verify_recalibration
 from ucsearch.verify.decision.machine import Machine
 from ucsearch.verify.decision.problem import CLOSED, Edge, Fault, PathNode, RecordedProblem, distinct
-from ucsearch.verify.decision.recalibration import verify_recalibration
 from ucsearch.verify.decision.search import Meter, OutOfNodes, Prover, RetainedPaths, beam, completes
 from ucsearch.verify.read import Blobs
 from ucsearch.verify.verdict import (

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ucsearch.verify.decision.answers import fallback_now
-from ucsearch.verify.decision.problem import CLOSED, MEMBERS, RecordedProblem
+from ucsearch.verify.decision.problem import CLOSED, MEMBERS, RecordedProblem, fallback_now
 from ucsearch.verify.verdict import Record, expect, near, num, require, tolerance
 
 Figures = dict[int, float]

@@ -29,9 +29,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.verify.decision import dialect, recursion
-from ucsearch.verify.decision.answers import timed_rules
 from ucsearch.verify.decision.law import Law
-from ucsearch.verify.decision.problem import Fault, Key, Moves, OutOfNodes, RecordedProblem, TooMany, Value, shape
+from ucsearch.verify.decision.problem import (
+    Fault,
+    Key,
+    Moves,
+    OutOfNodes,
+    RecordedProblem,
+    TooMany,
+    Value,
+    shape,
+    timed_rules,
+)
 from ucsearch.verify.decision.recursion import CALLS, DONE, EDGES, KNOWN, MOVES, NODES, ROOM
 from ucsearch.verify.verdict import Record
 
