@@ -25,7 +25,7 @@ LARGEST = sys.float_info.max  # what is not above it, a whole number of any leng
 
 
 class UCSearchError(Exception):
-    """Root of every error this package raises on purpose. All of them travel between processes."""
+    """Base class of every error that this package raises. All can be sent between processes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException's own would call the class with the finished sentence as its only argument.

@@ -351,7 +351,7 @@ Engine = Literal["auto", "python", "compiled", "cuda"]
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """How hard to try to prove each decision."""
+    """How much effort a proof of each decision may take."""
 
     kind: ProofKind = "auto"  # exact values, or admissible bounds
     eps_m: float = 0.0  # claimed bound on the model error of a plan's score

@@ -155,7 +155,7 @@ _CONDITION = "condition "  # how the roles of conditions begin
 
 @dataclass(frozen=True)
 class Condition:
-    """What a site asks of an action before it leaves, beside the gate: `figure(s, a, p)` against a limit.
+    """A condition of your own for releases, beside the gate: `figure(s, a, p)` against a limit.
 
     Asked of the proposed action. A figure that raises, or is no finite number, fails. The rules' hash covers it, and
     the verifier asks it again.

@@ -86,7 +86,7 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """Shares of all series, what they are worth, and a bound on what any other allocation could be worth."""
+    """What each series gets, what that is worth, and a bound on every other allocation."""
 
     cases: tuple[Case, ...]  # one per series, in the order given: its actions, their values and what they use
     shared: tuple[Shared, ...]  # the limits that series share

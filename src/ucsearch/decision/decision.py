@@ -39,7 +39,7 @@ _REWARD, _UNCERTAINTY = int(Col.STEP_REWARD), int(Col.STEP_UNCERTAINTY)
 
 
 class Outcome(StrEnum):
-    """The closed list of what may happen."""
+    """What a decision can be: RELEASED, FALLBACK or HOLD."""
 
     RELEASED = "RELEASED"  # the searched action leaves, certified
     FALLBACK = "FALLBACK"  # the conservative fallback leaves, never called certified

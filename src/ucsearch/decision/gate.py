@@ -84,7 +84,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Calibration:
-    """What monitoring says of the forecaster: measured figures, never assumed ones."""
+    """Measured errors of the forecaster, for conditions of the gate."""
 
     eps_c: float = math.nan  # 95 % quantile of (|Rhat - R| - beta * U)+, in reward units
     undercoverage: float = math.nan  # nominal minus measured interval coverage
@@ -94,7 +94,7 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """All set conditions must hold. The defaults ask for a certificate and nothing else."""
+    """Conditions for release; all that are set must hold. The default is the certificate alone."""
 
     certificate: bool = True  # no alternative can score more under the trace (with `eps_m`: by a margin)
     risk_active: bool = False  # and uncertainty changed the choice: every reward-only optimum is strictly worse

@@ -92,6 +92,13 @@ def search(
         params: in place of the task's own `params`, such as one series' costs.
         actions: in place of the task's own: the grid of this series, ascending, in units of the task.
         engine: `python`, `compiled`, or `auto`, which compiles where it pays; the results are equal.
+
+    Returns:
+        The plan: first action, path, score, counters.
+
+    Raises:
+        InputError: an argument that does not fit the task.
+        TaskError: a function of the task raised, or gave no usable answer.
     """
     if not isinstance(trace, Trace):
         raise InputError("trace", type(trace).__name__, "a uc.Trace", hint="Build one with Trace.from_members(array).")
@@ -127,13 +134,27 @@ def search_panel(
     progress: Callable[[int], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> PanelPlan:
-    """Search W windows. `states`: (W, n) array, State of arrays or a sequence of states; a trace of one window may be
-    shared by all of them. `params` and `actions` ((W, m), NaN = unavailable) may differ by window. A broken window has
-    status TASK_ERROR and stops no other. `keep_paths` also keeps the best path of every first action; `progress` is
-    called with windows done. `stop` ends the search when it says so: it is asked between nodes by the plain engine and
-    between chunks of windows by the compiled one, from all threads; windows not done by then have status OUT_OF_TIME.
-    Engine "cuda" runs the compiled kernels on a GPU, where tasks that would not give the same bytes are refused; what
-    is too large for it is done by the CPU. `threads` are cores, all when None.
+    """Search many windows. A broken window has status TASK_ERROR and stops no other.
+
+    Args:
+        task: the rules.
+        states: an array (W, n), a State of arrays, or a sequence of states.
+        traces: the forecasts; a trace of one window may be shared by all.
+        policy: how to search: `UCBeam`, `CertifiedBeam`, `Exact` and so on.
+        params: in place of the task's own, for all windows or one row for each.
+        actions: in place of the task's own: (W, m), NaN where an action is not available.
+        engine: `python`, `compiled`, `cuda` or `auto`; the results are equal.
+        threads: cores to use; None: all.
+        keep_paths: keep the best path of every first action.
+        progress: called with the number of windows done.
+        stop: ends the search when it returns True; windows not done by then have status OUT_OF_TIME. It is called
+            from all threads.
+
+    Returns:
+        The plans as arrays; `plan[w]` is one `Plan`.
+
+    Raises:
+        InputError: an argument that does not fit the task.
     """
     problem = _prepared(task, states, panel_trace(traces), policy, params, actions)
     return _panel(problem, SearchOptions(engine, thread_count(threads), keep_paths, progress, stop))

@@ -98,7 +98,7 @@ _NOTHING = Declared()
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What the forecaster handed over. Use the `from_*` constructors; `Trace(...)` itself takes what they would have
+    """A frozen forecast of one or many windows. Use the `from_*` constructors; `Trace(...)` itself takes what they would have
     made and refuses anything else. Arrays are read-only, also after pickling."""
 
     members: Floats  # (W, J, H, F); J is 0 in a trace of scores

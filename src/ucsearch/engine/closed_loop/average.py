@@ -103,7 +103,7 @@ def average_cost(
     node_budget: int = _BUDGET,
     run: Run = RUN,
 ) -> AverageCost:
-    """What a step costs in the long run under the best policy, when the law repeats for ever.
+    """The average cost of a step in the long run, under the best policy and a law that repeats for ever.
 
     Args:
         task: the rules. `terminal` is not used; where rules take the step index it is the phase, 0 to P - 1.
