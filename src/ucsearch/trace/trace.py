@@ -98,8 +98,10 @@ _NOTHING = Declared()
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A frozen forecast of one or many windows. Use the `from_*` constructors; `Trace(...)` itself takes what they would have
-    made and refuses anything else. Arrays are read-only, also after pickling."""
+    """A frozen forecast of one or many windows. Use the `from_*` constructors.
+
+    `Trace(...)` itself takes what they would have made and refuses anything else. Arrays are read-only, also after
+    pickling."""
 
     members: Floats  # (W, J, H, F); J is 0 in a trace of scores
     weights: Floats  # (W or 1, J), sum 1
