@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit.entries import altered
 from tests.kit.logged import NOON, decide, new_log, tank
-from ucsearch.records import AuditLog, AuditReader, seal
+from ucsearch.records import AuditLog, AuditReader, Checkpoint, seal
 from ucsearch.records.canonical import canonical
 from ucsearch.records.entries import ERASURE_SCHEMA, GENESIS, NOTHING, Row, entry_digest, next_head
 from ucsearch.records.export import jsonl_line
@@ -158,3 +158,15 @@ def test_what_is_left_is_what_the_erasure_says(log: Path, left: bytes) -> None:
     found = first_bad(log)
     assert (found.status, found.where) == ("invalid", "entry 2.digest")
     assert found.message == "its content is neither the recorded one nor what entry 7 says is left of it"
+
+
+def test_lines_that_do_not_follow_from_the_checkpoint(log: Path, tmp_path: Path) -> None:
+    """Some lines of an export that begin where the checkpoint ends, after another entry than the one it saw."""
+    lines = lines_of(log)
+    with AuditReader(log) as reader:
+        Checkpoint(4, reader.head_after(4)).write(tmp_path / "four")
+    path = write_lines(tmp_path / "lines", [*lines[1:4], lines[0], *lines[4:]])
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[4:]))
+    found = first_bad(path, checkpoint=tmp_path / "four")
+    assert (found.status, found.where) == ("invalid", "entry 5.previous")
+    assert "the log was edited and its chain recomputed" in found.message
