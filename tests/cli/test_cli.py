@@ -176,6 +176,33 @@ def test_verify_passes_everything_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [["file.db", "--task", "a:b", "--anything", "-x", "--help"]]
 
 
+def test_verify_reads_the_log_of_the_settings_beside_any_options(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import ucsearch.verify.__main__ as verifier
+    from ucsearch.cli.log_words import VERIFIERS_VALUES
+
+    seen: list[list[str]] = []
+    parser = verifier._parser()
+    monkeypatch.setattr(verifier, "main", lambda arguments, rows_follow: seen.append(list(arguments)) or 3)
+    monkeypatch.chdir(tmp_path)
+    for words in ([], ["--plain"], ["--task", "a:b"], ["--budget=9", "--plain"]):
+        run("verify", *words, code=3)
+        assert seen.pop() == [*words, "decisions.db"]
+        run("verify", *words, "other.db", code=3)
+        assert seen.pop() == [*words, "other.db"]
+    valued = {x for action in parser._actions if action.nargs is None for x in action.option_strings}
+    assert valued == set(VERIFIERS_VALUES)
+
+
+def test_new_names_every_kind_and_switch() -> None:
+    from ucsearch.planner.new.inventory import KINDS
+    from ucsearch.planner.new.switches import SWITCHES
+
+    text = run("new", "--help")
+    assert all(name in text for name in (*KINDS, *SWITCHES))
+
+
 def test_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = run("demo", tmp_path)

@@ -18,6 +18,7 @@ from ucsearch.cli.terminal import NEEDS_A_PERSON, one_line, print_table, reporte
 
 __all__ = [
     "CHAIN_FIELDS",
+    "VERIFIERS_VALUES",
     "Known",
     "confirmed",
     "file_of",
@@ -25,6 +26,7 @@ __all__ = [
     "filters_of",
     "known_checkpoint",
     "named_task",
+    "names_a_file",
     "opened",
     "print_entries",
     "summary",
@@ -141,6 +143,17 @@ def named_task(spec: str | None) -> dict[str, Task]:
     from ucsearch.scale.segments.rebuild import ANY
 
     return {} if spec is None else {ANY: load_task(spec)}
+
+
+VERIFIERS_VALUES = ("--task", "--budget", "--checkpoint", "--key", "--origin", "--gate")  # options with a value
+
+
+def names_a_file(words: Sequence[str]) -> bool:
+    """Whether these arguments of the verifier name a file, and not only options."""
+    before = ["", *words]
+    return any(
+        not word.startswith("-") and option not in VERIFIERS_VALUES for option, word in zip(before, words, strict=False)
+    )
 
 
 def with_all_files(words: Sequence[str]) -> list[str]:

@@ -158,16 +158,18 @@ def verify(
 ) -> None:
     """Re-derive every claim of recorded decisions, trusting none of the code that made them.
 
-    The same as `python -m ucsearch.verify`, whose own help is shown by --help; then the rows of segments. Without
-    arguments it reads the log that this folder's settings name. Of a log in PostgreSQL name the address.
+    The same as `python -m ucsearch.verify`, whose own help is shown by --help; then the rows of segments. Where
+    no file is named it reads the log that this folder's settings name. Of a log in PostgreSQL name the address.
 
     Exit codes: 0 valid; 1 a claim is false or could not be verified; 2 malformed or wrong usage; 3 internal error.
     """
-    from ucsearch.cli.log_words import files_of_databases, verify_rows, with_all_files
+    from ucsearch.cli.log_words import files_of_databases, names_a_file, verify_rows, with_all_files
     from ucsearch.verify.__main__ import main as verifier
 
-    given = context.args or [str(log_of(settings_of(None, None, plans=False)))]
-    with files_of_databases(with_all_files(given)) as words:
+    arguments = context.args
+    if not names_a_file(arguments) and not {"-h", "--help"} & {*arguments}:
+        arguments = [*arguments, str(log_of(settings_of(None, None, plans=False)))]
+    with files_of_databases(with_all_files(arguments)) as words:
         try:
             code = verifier(words, rows_follow=rows == -1)
         except SystemExit:  # help, or wrong usage

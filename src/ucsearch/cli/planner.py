@@ -37,7 +37,8 @@ NowOption = Annotated[
 
 def new(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="What to plan: inventory, truck, storage, capacity, intervention.")
+        str,
+        typer.Argument(metavar="KIND", help="inventory, truck, bakery, spares, storage, capacity or intervention."),
     ],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")] = Path("."),
     switches: Annotated[
