@@ -128,7 +128,7 @@ docs: setup .venv-docs/.stamp ## Build the site in build/site/html, strictly: no
 dist: .venv-docs/.stamp ## Build wheel and sdist twice, compare, install on each Python at hand, run the demo; SBOM
 	.venv-docs/bin/python scripts/dist.py
 clean: ## Remove builds and caches
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench/out
+	rm -rf build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench/out
 	find . -name '.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 distclean: clean ## Remove the environments too
 	rm -rf .venv .venv-*

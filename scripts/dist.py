@@ -22,7 +22,7 @@ DIST = ROOT / "dist"
 TOOLS = Path(sys.executable).parent
 PYTHONS = ("3.11", "3.12", "3.13")
 WHEEL_MB, SDIST_MB = 3.0, 4.0  # at most
-NOT_SHIPPED = ("evidence/", ".ci/", ".venv", "build/", "__pycache__")  # never in the sdist
+NOT_SHIPPED = ("evidence/", ".cache/", ".ci/", ".venv", "build/", "__pycache__")  # never in the sdist
 
 
 def run(*command: str | Path, **more: object) -> subprocess.CompletedProcess[str]:
