@@ -48,10 +48,10 @@ class Auto:
         """What is chosen from; the bootstrap, last, only where no path goes below 0 (and where most periods have no
         demand: elsewhere it is chosen by chance more often than for good reason)."""
         floor = self.floor
-        found: list[Any] = [Smoothing(paths=self.paths, floor=floor), UnbiasedRidge(paths=self.paths, floor=floor)]
+        models: list[Any] = [Smoothing(paths=self.paths, floor=floor), UnbiasedRidge(paths=self.paths, floor=floor)]
         if floor >= 0.0:  # for counts only
-            found.append(MarkovBootstrap(paths=self.paths, floor=floor))
-        return tuple(found)
+            models.append(MarkovBootstrap(paths=self.paths, floor=floor))
+        return tuple(models)
 
     def min_history(self, season: int) -> int:
         """Observations that the least demanding candidate needs."""
@@ -100,14 +100,14 @@ class Auto:
             places = [o for o, several in enumerate(able) if model in several]
             own = known_for(model, known)
             walked[model] = (places[0], *self._walked(model, seen, marks[places[0] :], known=own, **common))
-        found: list[tuple[Forecaster, Floats]] = []
+        fits: list[tuple[Forecaster, Floats]] = []
         for o, cutoff in enumerate(marks.tolist()):
             if (faded := self._faded(seen[: cutoff + 1], season)) is not None:
-                found.append((faded, np.asarray(faded.forecast(seen, marks[o : o + 1], **common).members[0])))
+                fits.append((faded, np.asarray(faded.forecast(seen, marks[o : o + 1], **common).members[0])))
                 continue
             best = able[o][self._best(able[o], [walked[m][2] for m in able[o]], cutoff)]
-            found.append((best, walked[best][1][o - walked[best][0]]))
-        return found
+            fits.append((best, walked[best][1][o - walked[best][0]]))
+        return fits
 
     def _faded(self, y: Floats, season: int) -> Forecaster | None:
         """Where demand has stopped: as much as since the last sale, whatever was before."""
@@ -139,22 +139,22 @@ class Auto:
         members = model.forecast(y, marks, horizon=horizon, season=season, stream=stream, known=known).members
         scores = np.full((len(y), horizon), np.nan)
         for h in range(horizon):
-            told = marks[marks + 1 + h < len(y)]
-            told = told[~np.isnan(y[told + 1 + h])]
-            if told.size:
-                scores[told, h] = crps_ensemble(members[told - first, :, h], y[told + 1 + h])
+            scored = marks[marks + 1 + h < len(y)]
+            scored = scored[~np.isnan(y[scored + 1 + h])]
+            if scored.size:
+                scores[scored, h] = crps_ensemble(members[scored - first, :, h], y[scored + 1 + h])
         return members[cutoffs - first], scores
 
     def _best(self, able: list[Forecaster], scores: list[Floats], cutoff: int) -> int:
         """Which has the least mean over the last `origins` outcomes of every step known at `cutoff`; smoothing only
         where it is clearly the better one."""
         means = []
-        for model, found in zip(able, scores, strict=True):
-            horizon = found.shape[1]
-            known = [found[max(0, cutoff - h - self.origins) : max(0, cutoff - h), h] for h in range(horizon)]
-            values = np.concatenate(known)
+        for model, errors in zip(able, scores, strict=True):
+            horizon = errors.shape[1]
+            recent = [errors[max(0, cutoff - h - self.origins) : max(0, cutoff - h), h] for h in range(horizon)]
+            values = np.concatenate(recent)
             values = values[~np.isnan(values)]
-            enough = np.count_nonzero(~np.isnan(known[0])) >= min(_FEWEST, self.origins)
+            enough = np.count_nonzero(~np.isnan(recent[0])) >= min(_FEWEST, self.origins)
             mean = float(values.mean()) if enough else np.inf
             means.append(_CLEARLY * mean if isinstance(model, Smoothing) else mean)
         return int(np.argmin(means))

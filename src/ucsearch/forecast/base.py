@@ -319,13 +319,13 @@ def forecast_paths(
 ) -> Floats:
     """(T, J, H) paths after each of T cutoffs of a series (n,); of F quantities (n, F), (T, J, H, F), put together as
     they were in the past."""
-    made = [
-        np.asarray(model.forecast(one, marks, horizon=horizon, season=season, stream=stream).expand().members)
-        for one in (np.ascontiguousarray(y.T) if y.ndim == 2 else (y,))
+    by_field = [
+        np.asarray(model.forecast(field, marks, horizon=horizon, season=season, stream=stream).expand().members)
+        for field in (np.ascontiguousarray(y.T) if y.ndim == 2 else (y,))
     ]
     if y.ndim == 1:
-        return made[0]
-    return np.stack([pair_paths(x, y[: at + 1]) for x, at in zip(np.stack(made, axis=-1), marks, strict=True)])
+        return by_field[0]
+    return np.stack([pair_paths(x, y[: at + 1]) for x, at in zip(np.stack(by_field, axis=-1), marks, strict=True)])
 
 
 def pair_paths(paths: Floats, history: Floats) -> Floats:

@@ -83,8 +83,8 @@ class Calibration:
         Give a scale per series (for instance its mean absolute change) to average over series of any size.
         """
         x = _finite(members, "members", 3)
-        given = np.asarray(y, dtype=np.float64)
-        actual = _finite(np.where(np.isnan(given), 0.0, given), "y", 2)
+        outcomes = np.asarray(y, dtype=np.float64)
+        actual = _finite(np.where(np.isnan(outcomes), 0.0, outcomes), "y", 2)
         count, size, steps = x.shape
         if steps != self._crps.size:
             raise InputError("members", f"shape {x.shape}", f"{self._crps.size} steps")
@@ -94,7 +94,7 @@ class Calibration:
             raise InputError("scale", scale, "a positive number")
         equal = weights is None
         w = np.full(size, 1.0 / size) if equal else _weights(weights, size)
-        there = ~np.isnan(given)
+        there = ~np.isnan(outcomes)
         _accumulate(
             x,
             np.where(there, actual, np.nan),
@@ -278,5 +278,5 @@ def _accumulate(
                     less += weight[j]
                 if column[j] <= actual:
                     upto += weight[j]
-            one = 1.0 / size
-            _spread_pit(less / (1.0 + one), (upto + one) / (1.0 + one), pit)
+            share = 1.0 / size
+            _spread_pit(less / (1.0 + share), (upto + share) / (1.0 + share), pit)

@@ -204,11 +204,13 @@ def correction_at(archive: Archive, how: Recalibration, steps: int) -> Correctio
         return empty
     keep = 2 * how.cycles * how.season + 1  # an origin of W looks back as far again
     last = Archive(archive.y[-keep:], archive.mean[-keep:], archive.spread[-keep:], archive.model[-keep:])
-    made = corrections(last, how)
-    have = min(steps, made.b.shape[1])
-    rows = [_fitted(x[-1], have, steps, 0.0) for x in made.sums]
-    found = Correction(_fitted(made.b[-1], have, steps, 0.0), _fitted(made.c[-1], have, steps, 1.0), Sums(*rows))
-    return found._replace(paths=_error_paths(last, how, steps)) if how.method == "paths" else found
+    walked = corrections(last, how)
+    have = min(steps, walked.b.shape[1])
+    rows = [_fitted(x[-1], have, steps, 0.0) for x in walked.sums]
+    correction = Correction(
+        _fitted(walked.b[-1], have, steps, 0.0), _fitted(walked.c[-1], have, steps, 1.0), Sums(*rows)
+    )
+    return correction._replace(paths=_error_paths(last, how, steps)) if how.method == "paths" else correction
 
 
 def _fitted(row: Floats, have: int, steps: int, rest: float) -> Floats:
@@ -218,7 +220,7 @@ def _fitted(row: Floats, have: int, steps: int, rest: float) -> Floats:
 def _error_paths(archive: Archive, how: Recalibration, steps: int) -> Floats:
     """(n, H) whole errors of forecasts made 1, 2, ... seasons ago, newest first; those not fully known are left out."""
     t = len(archive.y) - 1
-    found = []
+    paths = []
     for i in range(1, how.cycles + 1):
         s = t - i * how.season
         if s < 0:
@@ -226,8 +228,8 @@ def _error_paths(archive: Archive, how: Recalibration, steps: int) -> Floats:
         if s + steps <= t and archive.mean.shape[1] >= steps:
             path = archive.y[s + 1 : s + 1 + steps] - archive.mean[s, :steps]
             if not np.isnan(path).any():
-                found.append(path)
-    return np.array(found) if found else np.zeros((0, steps))
+                paths.append(path)
+    return np.array(paths) if paths else np.zeros((0, steps))
 
 
 def recalibrate_members(members: Floats, mean: Floats, fix: Correction, floor: float) -> Floats:
@@ -279,20 +281,20 @@ def past_forecasts(
     """The archive of a series as if `model` had been asked at every origin from `first` to `last` (walk-forward), and
     the members (keep, J, H) of the last `keep` origins. Rows before `first` are not known."""
     mean, spread = (np.full((last + 1, horizon), np.nan) for _ in range(2))
-    kept: list[Floats] = []
+    forecasts: list[Floats] = []
     name, at, size = "", first, 8  # a few at first, to see how many members there are
     while at <= last:
         upto = min(at + size, last + 1)
         marks = np.arange(at, upto, dtype=np.int64)
-        made = model.forecast(y[:upto], marks, horizon=horizon, season=season, stream=stream, known=known)
-        members = np.asarray(made.expand().members)
+        part = model.forecast(y[:upto], marks, horizon=horizon, season=season, stream=stream, known=known)
+        members = np.asarray(part.expand().members)
         centre = members.mean(axis=1)
         mean[at:upto], spread[at:upto] = centre, np.abs(members - centre[:, None, :]).mean(axis=1)
         if upto > last + 1 - keep:
-            kept.append(members[max(0, last + 1 - keep - at) :])
-        name, at = made.model, upto
+            forecasts.append(members[max(0, last + 1 - keep - at) :])
+        name, at = part.model, upto
         size = max(1, _CELLS // (members.shape[1] * horizon))
-    return Archive(y[: last + 1], mean, spread, (name,) * (last + 1)), np.concatenate(kept)
+    return Archive(y[: last + 1], mean, spread, (name,) * (last + 1)), np.concatenate(forecasts)
 
 
 def models_at(
@@ -317,22 +319,22 @@ def walk_recalibrated(
     several = list(dict.fromkeys(models))
     raws: list[Floats] = [np.zeros((0, 0))] * len(cutoffs)
     means, paths = np.zeros((len(cutoffs), horizon)), [np.zeros((0, horizon))] * len(cutoffs)
-    for one in several:
-        places = [o for o, chosen in enumerate(models) if chosen == one]
+    for part in several:
+        places = [o for o, chosen in enumerate(models) if chosen == part]
         marks = cutoffs[places]
-        first = max(first_origin(one, y, season), int(marks[0]) - 2 * how.cycles * how.season)
+        first = max(first_origin(part, y, season), int(marks[0]) - 2 * how.cycles * how.season)
         last = int(marks[-1])
         archive, members = past_forecasts(
-            one, y, first, last, last + 1 - int(marks[0]), horizon=horizon, season=season, stream=stream,
-            known=known_for(one, known),
+            part, y, first, last, last + 1 - int(marks[0]), horizon=horizon, season=season, stream=stream,
+            known=known_for(part, known),
         )  # fmt: skip
         if outcomes is not None:
             archive = archive._replace(y=outcomes[: last + 1])
         raw = members[marks - marks[0]]
         if how.method == "rolling":
             fix = corrections(archive, how)
-            wanted = Correction(fix.b[marks], fix.c[marks], fix.sums)
-            raw = recalibrate_members(raw, archive.mean[marks], wanted, how.floor)
+            fix_at_marks = Correction(fix.b[marks], fix.c[marks], fix.sums)
+            raw = recalibrate_members(raw, archive.mean[marks], fix_at_marks, how.floor)
         means[places] = archive.mean[marks]
         for place, t, own in zip(places, marks.tolist(), raw, strict=True):
             raws[place] = own

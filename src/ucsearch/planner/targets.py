@@ -77,11 +77,11 @@ def find_penalties(
             break
         middle = np.where(low > 0.0, np.sqrt(low * high), high / _WIDER)
         middle = np.where(open_, middle, high)
-        found = job.share(middle)
-        up = open_ & (found < target)
-        down = open_ & (found >= target)
-        low, below = np.where(up, middle, low), np.where(up, found, below)
-        high, share = np.where(down, middle, high), np.where(down, found, share)
+        middle_share = job.share(middle)
+        up = open_ & (middle_share < target)
+        down = open_ & (middle_share >= target)
+        low, below = np.where(up, middle, low), np.where(up, middle_share, below)
+        high, share = np.where(down, middle, high), np.where(down, middle_share, share)
     # What is expected to sell nothing reaches any target for nothing: it takes the usual penalty of the others.
     empty = high <= _WIDER * job.least
     if empty.any() and not empty.all():
@@ -144,9 +144,9 @@ class _Search:
             for plan in (here, there):
                 self._check(plan)
             missed.append((here.score - there.score) / (penalty * _STEP))
-        found = missed[0] - (missed[1] if self.before else 0.0)
+        missed_after = missed[0] - (missed[1] if self.before else 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where(self.asked > 0.0, 1.0 - found / self.asked, 1.0)
+            share = np.where(self.asked > 0.0, 1.0 - missed_after / self.asked, 1.0)
         return np.asarray(share)
 
     def _check(self, plan: Any) -> None:

@@ -237,12 +237,12 @@ def lead_time_of(shares: Sequence[tuple[int, float]]) -> LeadTime | None:
 def safety_stock(item: ItemState, ratio: float | None = None, lead: LeadTime | None = None) -> float:
     """Order up to mean demand of lead time and review, and a safety stock of z sqrt((L + R) sd^2 + d^2 var(L)), where
     z is the normal quantile of the ratio (Silver, Pyke and Thomas 2017)."""
-    found = LeadTime(float(item.lead), 0.0) if lead is None else lead
-    covered = found.mean + item.periods_between_orders
+    lead_time = LeadTime(float(item.lead), 0.0) if lead is None else lead
+    covered = lead_time.mean + item.periods_between_orders
     members = item.members[:, : item.span]
     mean = item.weights @ members
     demand, variance = float(mean.mean()), float((item.weights @ (members - mean) ** 2).mean())
-    spread = math.sqrt(covered * variance + demand**2 * found.variance)
+    spread = math.sqrt(covered * variance + demand**2 * lead_time.variance)
     return covered * demand + NormalDist().inv_cdf(item.ratio(ratio)) * spread - item.position
 
 
@@ -295,9 +295,9 @@ class Ordering:
             raise TypeError("an ordering rule needs the parameters of lead_time_inventory")
         rows = (self.task.params_row if seen.params is None else seen.params).tolist()
         for n, row in enumerate(seen.rows.tolist()):
-            given, state = own_row(rows, n), seen.layout.build(row)
-            if n not in self._params or self._params[n][0] != given:
-                self._params[n] = given, params_layout.build(given)
+            params, state = own_row(rows, n), seen.layout.build(row)
+            if n not in self._params or self._params[n][0] != params:
+                self._params[n] = params, params_layout.build(params)
             p = self._params[n][1]
             demand = self.known.get((seen.t, n))
             if demand is None:

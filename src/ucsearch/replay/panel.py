@@ -94,18 +94,18 @@ class SharedPanel(Panel):
 
     def trace(self, t: int) -> Trace:
         traces: dict[int, Trace] = self.__dict__.setdefault("_traces", {})
-        found = traces.get(t)
+        trace = traces.get(t)
         # Two threads may both make it; the first one stays, because `grids` knows it by identity.
-        return found if found is not None else traces.setdefault(t, super().trace(t))
+        return trace if trace is not None else traces.setdefault(t, super().trace(t))
 
     def grids(self, trace: Trace) -> tuple[Floats | None, Floats | None]:
-        known: dict[int, tuple[Trace, tuple[Floats | None, Floats | None]]]
-        known = self.__dict__.setdefault("_grids", {})
-        found = known.get(id(trace))
-        if found is None or found[0] is not trace:
-            found = (trace, super().grids(trace))
-            known[id(trace)] = found
-        return found[1]
+        newest: dict[int, tuple[Trace, tuple[Floats | None, Floats | None]]]
+        newest = self.__dict__.setdefault("_grids", {})
+        held = newest.get(id(trace))
+        if held is None or held[0] is not trace:
+            held = (trace, super().grids(trace))
+            newest[id(trace)] = held
+        return held[1]
 
 
 def make_panel(

@@ -104,8 +104,8 @@ def _share(value: float) -> float:
 
 def _staffed(config: CapacityPlan, seen: Seen, demand: Floats) -> Choice:
     units = np.ceil(np.maximum(demand, 0.0) / config.unit_output - 1e-9)
-    held = np.array([s.online + total_of(s.starting) for s in map(seen.layout.build, seen.rows.tolist())])
-    return _nearest(seen, units - held)
+    staff = np.array([s.online + total_of(s.starting) for s in map(seen.layout.build, seen.rows.tolist())])
+    return _nearest(seen, units - staff)
 
 
 def _nearest(seen: Seen, wanted: Floats) -> Choice:

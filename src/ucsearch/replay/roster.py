@@ -101,8 +101,8 @@ def roster(
     panel: Panel, budget: Budget, *, seeds: int = 10, rng: np.random.Generator | None = None, how: Run | None = None
 ) -> dict[str, Entry]:
     """All of them, in the order of a table: searches, comparators, and what practice would do on this task."""
-    found = [*searches(panel, budget, seeds=seeds, rng=rng, how=how), *practitioners(panel, budget, how=how)]
-    return {entry.name: entry for entry in found}
+    entries = [*searches(panel, budget, seeds=seeds, rng=rng, how=how), *practitioners(panel, budget, how=how)]
+    return {entry.name: entry for entry in entries}
 
 
 def searches(
@@ -165,7 +165,7 @@ def practitioners(panel: Panel, budget: Budget, *, how: Run | None = None) -> li
         policy = Exact(depth=budget.depth, risk=0.0, node_budget=NODES)
         return Deterministic(task, policy, quantile=quantile, how=how)
 
-    found = [
+    entries = [
         Entry("planning on the mean", "classic", deterministic, "exact search as if the mean were certain"),
         Entry(
             "planning on a quantile", "classic", lambda quantile=0.8: deterministic(quantile),
@@ -174,17 +174,17 @@ def practitioners(panel: Panel, budget: Budget, *, how: Run | None = None) -> li
             make_each=lambda settings: deterministic([setting["quantile"] for setting in settings]),
         ),
     ]  # fmt: skip
-    own = _of_task(_RULES_OF_THUMB, panel)
-    return found if own is None else [*found, *own(panel, how)]
+    rules = _of_task(_RULES_OF_THUMB, panel)
+    return entries if rules is None else [*entries, *rules(panel, how)]
 
 
 def opponents(panel: Panel, depth: int, *, free: bool, round_to: float, how: Run) -> list[Entry]:
     """Whom a planner's policy is compared with, in the order of a table. `free`: orders may be any that the limits
     allow, in multiples of `round_to`; `depth` is how far plans on one forecast look."""
     plans = practitioners(panel, Budget(depth=depth, risk=0.0), how=how)
-    own = _of_task(_OPPONENTS, panel)
-    if own is not None:
-        plans = own(panel, plans, Latitude(free, round_to), how)
+    rules = _of_task(_OPPONENTS, panel)
+    if rules is not None:
+        plans = rules(panel, plans, Latitude(free, round_to), how)
     nothing = Entry("nothing", "classic", Nothing, "the allowed action nearest to 0")
     return plans if panel.config.places_orders else [*plans, nothing]
 
@@ -282,15 +282,15 @@ def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, h
     task = panel.task
     lead = int(panel.config.lead_time)
 
-    known: dict[tuple[int, int], ordering.SpanDemand] = {}  # demand of items by decision, the same for all rules
+    demand: dict[tuple[int, int], ordering.SpanDemand] = {}  # demand of items by decision, the same for all rules
 
     def rule(name: str, wish: Callable[..., float], note: str, *, unbound: bool = free, **knobs: Any) -> Entry:
         def make_each(settings: Sequence[Mapping[str, Any]]) -> Chooser:
             wishes = [partial(wish, **setting) for setting in settings]
-            return Ordering(task, wishes, free=unbound, round_to=round_to, known=known)
+            return Ordering(task, wishes, free=unbound, round_to=round_to, known=demand)
 
         def make(**chosen: Any) -> Chooser:
-            return Ordering(task, partial(wish, **chosen), free=unbound, round_to=round_to, known=known)
+            return Ordering(task, partial(wish, **chosen), free=unbound, round_to=round_to, known=demand)
 
         return Entry(name, "classic", make, note, knobs, make_each=make_each)
 
@@ -325,14 +325,14 @@ def general_ordering_rules(panel: Panel, *, free: bool, round_to: float) -> list
     """Rules for order days, shelf life, uncertain lead times and two suppliers. Without fixed costs (R, s, S) is
     (R, S)."""
     config, task = panel.config, panel.task
-    known: dict[tuple[int, int], ordering.SpanDemand] = {}
+    demand: dict[tuple[int, int], ordering.SpanDemand] = {}
 
     def rule(kind: type[Ordering], name: str, wish: Callable[..., Any], note: str, **knobs: Any) -> Entry:
         def make(**chosen: Any) -> Chooser:
-            return kind(task, partial(wish, **chosen), free=free, round_to=round_to, known=known)
+            return kind(task, partial(wish, **chosen), free=free, round_to=round_to, known=demand)
 
         def make_each(settings: Sequence[Mapping[str, Any]]) -> Chooser:
-            return kind(task, [partial(wish, **each) for each in settings], free=free, round_to=round_to, known=known)
+            return kind(task, [partial(wish, **each) for each in settings], free=free, round_to=round_to, known=demand)
 
         return Entry(name, "classic", make, note, knobs, make_each=make_each)
 
@@ -343,19 +343,21 @@ def general_ordering_rules(panel: Panel, *, free: bool, round_to: float) -> list
             rule(ordering.PairOrdering, "tailored base-surge", ordering.base_surge, "constant regular orders",
                  share=_SHARES, ratio=_RATIOS),
         ]  # fmt: skip
-    found = [
+    entries = [
         rule(Ordering, "(R,S)", ordering.base_stock, "fractile until the order after this one arrives", ratio=_RATIOS),
         rule(Ordering, "(R,s,S)", ordering.reorder_point, "economic order quantities above it", ratio=_RATIOS,
              eoq=_EOQS),
     ]  # fmt: skip
     lead = ordering.lead_time_of(config.lead_shares)
     if lead is not None:
-        found.append(rule(Ordering, "safety stock", partial(ordering.safety_stock, lead=lead), "mean demand and a "
+        entries.append(rule(Ordering, "safety stock", partial(ordering.safety_stock, lead=lead), "mean demand and a "
                           "normal quantile, with the variance of the lead time", ratio=_RATIOS))  # fmt: skip
     if config.shelf_life is not None:
-        found.append(rule(Ordering, "EWA base-stock", partial(ordering.expected_waste, lead=lead), "(R,S) and what is "
-                          "expected to be discarded", ratio=_RATIOS))  # fmt: skip
-    return found
+        waste = partial(ordering.expected_waste, lead=lead)
+        entries.append(
+            rule(Ordering, "EWA base-stock", waste, "(R,S) and what is expected to be discarded", ratio=_RATIOS)
+        )
+    return entries
 
 
 def _greedy(panel: Panel, how: Run) -> Entry:

@@ -215,5 +215,5 @@ def paired(own: Floats, reference: Floats, series: Sequence[str], *, seed: int, 
     Each policy has its own draws, which follow from `seed` and its `name`, so that its interval does not depend on who
     else takes part.
     """
-    found = bounds(by_series(own - reference, series).tolist(), bootstrap_key(seed, "compare", name))
-    return Interval(found.mean, found.lower, found.upper)
+    interval = bounds(by_series(own - reference, series).tolist(), bootstrap_key(seed, "compare", name))
+    return Interval(interval.mean, interval.lower, interval.upper)

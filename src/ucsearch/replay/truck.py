@@ -130,8 +130,8 @@ class Items:
 
     def fractile(self, ratio: Floats | float) -> Floats:
         """(N,) the smallest total that weights of at least `ratio` do not exceed."""
-        wanted = np.broadcast_to(np.asarray(ratio, np.float64), self.position.shape)
-        at = np.minimum((self.reached < wanted[:, None] - 1e-12).sum(axis=1), self.totals.shape[1] - 1)
+        ratios = np.broadcast_to(np.asarray(ratio, np.float64), self.position.shape)
+        at = np.minimum((self.reached < ratios[:, None] - 1e-12).sum(axis=1), self.totals.shape[1] - 1)
         return np.asarray(self.totals[np.arange(len(at)), at])
 
     def ratio(self, scale: float) -> Floats:
@@ -142,8 +142,8 @@ class Items:
     @property
     def economic_quantity(self) -> Floats:
         """(N,) EOQ, sqrt(2 K D / h); 0 where stock or an order costs nothing."""
-        known = np.where(self.holding > 0.0, self.holding, np.inf)
-        return np.sqrt(2.0 * self.fixed_cost * self.mean / known)
+        holding = np.where(self.holding > 0.0, self.holding, np.inf)
+        return np.sqrt(2.0 * self.fixed_cost * self.mean / holding)
 
     def shortage_cost(self, stock: Floats) -> Floats:
         """(N,) currency expected short when `stock` units serve demand until the order after this one can arrive."""
@@ -171,8 +171,8 @@ def order_up_to(items: Items, ratio: float | Floats) -> Floats:
 def reorder_point(items: Items, ratio: float | Floats, eoq: float = 1.0) -> Floats:
     """(s,S): at or below the fractile, order up to `eoq` economic order quantities above it."""
     low = items.fractile(ratio)
-    wanted = low + eoq * items.economic_quantity - items.position
-    return items.in_packs(np.where(items.position <= low, wanted, 0.0))
+    quantity = low + eoq * items.economic_quantity - items.position
+    return items.in_packs(np.where(items.position <= low, quantity, 0.0))
 
 
 def newsvendor(items: Items, scale: float = 1.0) -> Floats:
@@ -194,8 +194,8 @@ def by_days_of_cover(items: Items, wish: Floats, limit: float) -> Floats:
     mean = np.maximum(items.mean, 1e-12)
 
     def lifted(cover: float) -> Floats:
-        wanted = np.minimum(wish, np.maximum(cover * mean - items.position, 0.0))
-        return np.asarray(np.floor(wanted / items.pack + _ROUNDING) * items.pack)
+        quantity = np.minimum(wish, np.maximum(cover * mean - items.position, 0.0))
+        return np.asarray(np.floor(quantity / items.pack + _ROUNDING) * items.pack)
 
     low, high = 0.0, float(((items.position + wish) / mean).max())
     for _ in range(_HALVINGS):
@@ -222,19 +222,19 @@ def by_gain(items: Items, wish: Floats, limit: float) -> Floats:
     stock = items.position[:, None] + steps * items.pack[:, None]
     short = np.stack([items.shortage_cost(stock[:, k]) for k in steps], axis=1)
     # What is held is what was there and what came, less what was served.
-    held = items.holding[:, None] * (stock + short / np.maximum(items.under, 1e-300)[:, None])
-    gain = -np.diff(short + held, axis=1)
+    holding_cost = items.holding[:, None] * (stock + short / np.maximum(items.under, 1e-300)[:, None])
+    gain = -np.diff(short + holding_cost, axis=1)
     gain = np.where(steps[1:] <= np.round(wish / items.pack)[:, None], gain, -np.inf)
     volume = np.maximum(items.pack * items.litres, 1e-300)
     rank = np.argsort(-(gain / volume[:, None]), axis=None, kind="stable")
-    packs, left, closed = np.zeros(len(wish)), limit * (1.0 + _ROUNDING), np.zeros(len(wish), np.bool_)
+    packs, room, closed = np.zeros(len(wish)), limit * (1.0 + _ROUNDING), np.zeros(len(wish), np.bool_)
     for place in rank.tolist():
         item = place // most
         if not gain.flat[place] > 0.0:
             break
-        if not closed[item] and volume[item] <= left:
+        if not closed[item] and volume[item] <= room:
             packs[item] += 1.0
-            left -= volume[item]
+            room -= volume[item]
         else:
             closed[item] = True  # its later packs are worth less and are not smaller
     return packs * items.pack
@@ -242,14 +242,14 @@ def by_gain(items: Items, wish: Floats, limit: float) -> Floats:
 
 def _loaded(items: Items, wish: Floats, limit: float, rank: Floats) -> Floats:
     """Wishes in descending `rank`, each as many whole packs as fit."""
-    out, left = np.zeros(len(wish)), limit * (1.0 + _ROUNDING)
+    out, room = np.zeros(len(wish)), limit * (1.0 + _ROUNDING)
     for i in np.argsort(-rank, kind="stable").tolist():
         pack = float(items.pack[i])
         volume = pack * float(items.litres[i])
         packs = round(float(wish[i]) / pack)
-        fitting = packs if volume == 0.0 else min(packs, math.floor(left / volume))
+        fitting = packs if volume == 0.0 else min(packs, math.floor(room / volume))
         out[i] = fitting * pack
-        left -= fitting * volume
+        room -= fitting * volume
     return out
 
 
@@ -317,28 +317,28 @@ class TruckValues:
     def _priced(self, cases: Sequence[Case], limit: float) -> Floats:
         litres = {case.series: float(self.trucks.litres[int(case.series)]) for case in cases}
         truck = Shared(name="truck", limit=limit, use="units", times=litres)
-        found = allocate_cases(cases, truck, self.terms)
-        if found.result is not None:
-            cost = found.result.cost_of_budget
-            self.gaps.append(found.result.gap / cost if cost > 0.0 else 0.0)
-        return np.array([0.0 if share.action is None else share.action for share in found.shares])
+        allocation = allocate_cases(cases, truck, self.terms)
+        if allocation.result is not None:
+            cost = allocation.result.cost_of_budget
+            self.gaps.append(allocation.result.gap / cost if cost > 0.0 else 0.0)
+        return np.array([0.0 if share.action is None else share.action for share in allocation.shares])
 
     def _greedy(self, cases: Sequence[Case], limit: float) -> Floats:
-        out, left, rank = np.zeros(len(cases)), limit, []
+        out, room, rank = np.zeros(len(cases)), limit, []
         for i, case in enumerate(cases):
             litres = float(self.trucks.litres[int(case.series)])
             wish = 0.0 if case.action is None else case.action
             if case.action is None or 0.0 not in case.actions:
-                left -= wish * litres
+                room -= wish * litres
                 out[i] = wish
                 continue
             gain = case.lower[case.actions.index(wish)] - case.lower[case.actions.index(0.0)]
             rank.append((-gain / max(wish * litres, 1e-300), i, wish, litres))
         for _, i, wish, litres in sorted(rank):
-            known = zip(cases[i].actions, cases[i].lower.tolist(), strict=True)
-            sizes = [a for a, value in known if a <= wish and a * litres <= left and not math.isnan(value)]
+            values = zip(cases[i].actions, cases[i].lower.tolist(), strict=True)
+            sizes = [a for a, value in values if a <= wish and a * litres <= room and not math.isnan(value)]
             out[i] = max(sizes, default=0.0)
-            left -= out[i] * litres
+            room -= out[i] * litres
         return out
 
 

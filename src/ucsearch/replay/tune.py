@@ -178,9 +178,9 @@ def choose(settings: Sequence[Setting], costs: Floats) -> Chosen:
     """The best of the settings by their `costs` (tries, items, 2 halves); ties go to the earlier one."""
     pooled = each = 0.0
     for half in (0, 1):
-        seen, paid = costs[:, :, half], costs[:, :, 1 - half]
-        pooled += math.fsum(paid[_best(seen.sum(axis=1))].tolist())
-        each += math.fsum(paid[_best(seen), np.arange(costs.shape[1])].tolist())
+        judged, paid = costs[:, :, half], costs[:, :, 1 - half]
+        pooled += math.fsum(paid[_best(judged.sum(axis=1))].tolist())
+        each += math.fsum(paid[_best(judged), np.arange(costs.shape[1])].tolist())
     whole = costs.sum(axis=2)
     if each < pooled:
         return Chosen(tuple(settings[k] for k in _best(whole).tolist()), len(settings), each)

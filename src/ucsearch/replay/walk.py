@@ -63,9 +63,11 @@ class Choice:
         """By index into the table of `seen`; -1 where nothing was found. No `expansions` count as 0; `more` are further
         fields."""
         index = np.asarray(index, np.int64)
-        taken = seen.table[np.arange(len(index)), np.clip(index, 0, seen.table.shape[1] - 1)]
-        taken = np.where(index < 0, np.nan, np.where(index < seen.table.shape[1], taken, np.inf))  # inf: no such action
-        return cls(taken, np.zeros(len(index), np.int64) if expansions is None else expansions, **more)
+        action = seen.table[np.arange(len(index)), np.clip(index, 0, seen.table.shape[1] - 1)]
+        action = np.where(
+            index < 0, np.nan, np.where(index < seen.table.shape[1], action, np.inf)
+        )  # inf: no such action
+        return cls(action, np.zeros(len(index), np.int64) if expansions is None else expansions, **more)
 
 
 class Chooser(Protocol):

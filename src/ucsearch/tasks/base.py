@@ -108,8 +108,8 @@ def as_outcomes(values: Floats, scaling: Scaling, unit: float, known: int | None
 
 def fields_of(cls: type[Any]) -> list[dataclasses.Field[Any]]:
     """Fields of a record of parameters: those of the class itself before those that it inherits."""
-    own = inspect.get_annotations(cls)
-    return sorted(dataclasses.fields(cls), key=lambda field: field.name not in own)
+    annotations = inspect.get_annotations(cls)
+    return sorted(dataclasses.fields(cls), key=lambda field: field.name not in annotations)
 
 
 class OnSeries(ABC):
@@ -159,7 +159,7 @@ class OnSeries(ABC):
 
     def situation(self, s: Any, p: Any, units: str, currency: str) -> str:
         """A state in words: the fields that have names, or all of them."""
-        words, told = self.words(units, currency), []
+        words, phrases = self.words(units, currency), []
         if not words.fields:
             layout = Layout.of(s, "state")
             values = zip(layout.names, layout.flatten(s, "state"), strict=True)
@@ -168,10 +168,10 @@ class OnSeries(ABC):
             value = getattr(s, key, None)
             if isinstance(value, tuple):
                 if any(value):
-                    told.append(f"{name} {', '.join(figure(x) for x in value)}")
-            elif value is not None and value < NO_LIMIT and (value != 0.0 or not told):
-                told.append(f"{name} {words.valued(value, unit)}")
-        return f"Now: {'; '.join(told)}"
+                    phrases.append(f"{name} {', '.join(figure(x) for x in value)}")
+            elif value is not None and value < NO_LIMIT and (value != 0.0 or not phrases):
+                phrases.append(f"{name} {words.valued(value, unit)}")
+        return f"Now: {'; '.join(phrases)}"
 
     def notes(self, sent: Sent, units: str) -> list[str]:
         """What a person should know besides of an action that leaves."""
@@ -296,14 +296,14 @@ class OnSeries(ABC):
         """What is tried around the best of the candidates, whose `settings` differ by `changed` from those given."""
         depth = settings.policy.depth
         shorter, longer = max(1, depth // 2), depth + max(2, depth // 3)
-        found: list[tuple[str, Changes]] = []
+        plans: list[tuple[str, Changes]] = []
         if settings.season > 1:
-            found.append(("recalibrated", {"forecast": {"recalibrate": "rolling"}}))
-        found += [(f"depth {d}", {"policy": {"depth": d}}) for d in (shorter, longer)]
+            plans.append(("recalibrated", {"forecast": {"recalibrate": "rolling"}}))
+        plans += [(f"depth {d}", {"policy": {"depth": d}}) for d in (shorter, longer)]
         if settings.season > 1:
-            found.append(("recalibrated by bias", {"forecast": {"recalibrate": "rolling", "scale": False}}))
-            found.append(("error paths", {"forecast": {"recalibrate": "paths"}}))
-        return found
+            plans.append(("recalibrated by bias", {"forecast": {"recalibrate": "rolling", "scale": False}}))
+            plans.append(("error paths", {"forecast": {"recalibrate": "paths"}}))
+        return plans
 
     def fit(self) -> Fit:
         """How any series becomes outcomes of this task, and where episodes start."""
@@ -322,11 +322,11 @@ class OnSeries(ABC):
 
 def planning_modes(settings: Any, modes: Sequence[tuple[str, float]]) -> list[tuple[str, Changes]]:
     """Candidates that differ from the settings in mode and risk."""
-    own = (settings.policy.mode, settings.policy.risk)
+    in_force = (settings.policy.mode, settings.policy.risk)
     return [
         (f"{mode}, risk {risk:g}", {"policy": {"mode": mode, "risk": risk, "spread": None}})
         for mode, risk in modes
-        if (mode, risk) != own
+        if (mode, risk) != in_force
     ]
 
 
@@ -353,12 +353,12 @@ def quantities(task: Task, s: Any, actions: Sequence[Any], outcomes: Sequence[An
     config = config_of(task)
     if config.is_quantity(p):
         return tuple(actions)
-    found = []
+    values = []
     for h, (action, y) in enumerate(zip(actions, outcomes, strict=False)):
         bought = config.purchases(s, action, p)
-        found.append(tuple(x.units for x in bought) if len(bought) > 1 else config.quantity(s, action, p))
+        values.append(tuple(x.units for x in bought) if len(bought) > 1 else config.quantity(s, action, p))
         s = task.step_at(s, action, y, h, p)
-    return tuple(found)
+    return tuple(values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -387,8 +387,8 @@ class StablePlan(OnSeries):
             if planned is not None:
                 raise InputError("planned", "a plan", "none without stability_cost or change_budget")
             return (0.0,), 0.0, NO_LIMIT
-        actions, left = planned_actions(planned, self.plan_steps)
-        return actions, left, limit("allowance", self.change_budget if allowance is None else allowance)
+        actions, count = planned_actions(planned, self.plan_steps)
+        return actions, count, limit("allowance", self.change_budget if allowance is None else allowance)
 
 
 @dataclass(frozen=True)

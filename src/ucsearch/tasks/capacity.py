@@ -218,7 +218,7 @@ class CapacityPlan(StablePlan):
             if x != floor(x):
                 raise InputError("changes", x, "a whole number of units", index=i)
         largest = whole("largest", self.largest, 0, 10_000)
-        made = Params(
+        params = Params(
             delay=float(whole("startup_delay", self.startup_delay, 0, 24)),
             minimum_up=float(whole("minimum_up_time", self.minimum_up_time, 1, 48)),
             output=number("unit_output", self.unit_output),
@@ -232,7 +232,7 @@ class CapacityPlan(StablePlan):
             stability_cost=number("stability_cost", self.stability_cost),
             grid=grid,
         )
-        return NeedParams._make((*made, -1.0)) if rule == "need" else made
+        return NeedParams._make((*params, -1.0)) if rule == "need" else params
 
     def forecast_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
         """Per-window params of the fallback: units that serve the critical fractile of demand when a start made now is
@@ -275,8 +275,8 @@ class CapacityPlan(StablePlan):
         units = float(whole("online", online, 0, self.largest))
         start = State(units, lists[0], lists[1], *self.plan_fields(planned, allowance))
         if not invariant(start, self.params()):
-            seen = f"{online} with {tuple(starting)} starting and {tuple(young)} young"
-            raise InputError("online", seen, f"at least the young, and with starting ones at most {self.largest}")
+            fleet = f"{online} with {tuple(starting)} starting and {tuple(young)} young"
+            raise InputError("online", fleet, f"at least the young, and with starting ones at most {self.largest}")
         return start
 
     @property

@@ -246,8 +246,8 @@ class DelayedExposure(StablePlan):
 
     def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
         """Mean absolute exposure, and turnover."""
-        held = np.abs(states[:, :, 0] + states[:, :, 1])
-        return {"exposure": held.mean(axis=1), "turnover": np.abs(actions).sum(axis=1)}
+        exposure = np.abs(states[:, :, 0] + states[:, :, 1])
+        return {"exposure": exposure.mean(axis=1), "turnover": np.abs(actions).sum(axis=1)}
 
     def limits(self) -> tuple[Limit, ...]:
         """The limits that may be in the way of an action, in the order in which they are named."""

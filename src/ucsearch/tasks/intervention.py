@@ -265,8 +265,8 @@ class Intervention(StablePlan):
 
     def refinements(self, settings: Any, changed: Changes) -> list[tuple[str, Changes]]:
         """Other values of what is left, if none was chosen."""
-        found = super().refinements(settings, changed)
-        return found if "budget_value" in changed.get("task", {}) else [*found, *self._other_ends()]
+        plans = super().refinements(settings, changed)
+        return plans if "budget_value" in changed.get("task", {}) else [*plans, *self._other_ends()]
 
     def _other_ends(self) -> list[tuple[str, Changes]]:
         if not self.budget_value > 0.0:

@@ -95,18 +95,18 @@ def run_backtest(
         return _final(parts, replay, _by_series(knobs, part, places), beside)
 
     effort = window * _effort_of_walks(rules, bool(long), (given is not None) + bool(settings.shared))
-    found = parts.by_part("later", histories, work, effort)
+    arrays = parts.by_part("later", histories, work, effort)
     parts.finish()
-    reasons = {k.removeprefix("reason "): int(v.sum()) for k, v in found.items() if k.startswith("reason ")}
-    policies = list(dict.fromkeys(k.rpartition("/")[0] for k in found if "/" in k))
+    reasons = {k.removeprefix("reason "): int(v.sum()) for k, v in arrays.items() if k.startswith("reason ")}
+    policies = list(dict.fromkeys(k.rpartition("/")[0] for k in arrays if "/" in k))
     why = ""
-    if not found["hindsight known"].all():
+    if not arrays["hindsight known"].all():
         policies.remove(HINDSIGHT)
-        away = int((found["hindsight known"] == 0.0).sum())
-        texts = sorted(k.removeprefix("unknown ") for k in found if k.startswith("unknown "))
+        away = int((arrays["hindsight known"] == 0.0).sum())
+        texts = sorted(k.removeprefix("unknown ") for k in arrays if k.startswith("unknown "))
         why = f"no exact programme for {away} of {len(histories)} series: {'; '.join(texts)}"
-    tracks = {name: _track(found, name) for name in policies}
-    released = float(found["released"].sum()) / (len(histories) * window)
+    tracks = {name: _track(arrays, name) for name in policies}
+    released = float(arrays["released"].sum()) / (len(histories) * window)
     return BacktestResult(
         tuple(history.series for history in histories), tracks, released, tuple(problems), settings,
         dict(sorted(reasons.items())), knobs, spent, before if knobs else 0, why, tuple(notes),
@@ -132,8 +132,8 @@ def name_states(settings: Settings, histories: Sequence[History], tell: Callable
             how.forecasts(h.series, h.y, np.array([len(h.y) - window - 1]), settings.recalibration, h.known)[0]
             for h in some
         ]
-        paths = min(len(one) for one in members)
-        trace = Trace.from_members(np.stack([one[:paths] for one in members]))
+        paths = min(map(len, members))
+        trace = Trace.from_members(np.stack([members_of[:paths] for members_of in members]))
         room.look([h.series for h in some], [h.case for h in some], trace, settings.run.simulator)
 
 
@@ -142,15 +142,15 @@ def _has_targets(histories: Sequence[History]) -> bool:
 
 
 def _track(found: Arrays, name: str) -> Track:
-    own = {key.removeprefix(f"{name}/"): values for key, values in found.items() if key.rpartition("/")[0] == name}
-    return Track(own.pop("reward"), own)
+    parts = {key.removeprefix(f"{name}/"): values for key, values in found.items() if key.rpartition("/")[0] == name}
+    return Track(parts.pop("reward"), parts)
 
 
 def rules_of(settings: Settings, histories: Sequence[History]) -> dict[str, Entry]:
     """The rules of a table, of whose knobs a progress bar wants to know."""
-    one = histories[:1]
+    first = histories[:1]
     short = settings.backtest.model_copy(update={"periods": 1, "warmup": 0})
-    return Replay(one, replace(settings, backtest=short)).rules
+    return Replay(first, replace(settings, backtest=short)).rules
 
 
 def effort_of_report(
@@ -189,10 +189,10 @@ def _final(parts: Parts, replay: Replay, knobs: RuleSettings, beside: Replay | N
         beside.prepare()
 
     def told(name: str, where: Replay, done: Walk) -> tuple[Floats | None, Arrays]:
-        made = {f"{name}/{k}": v for k, v in where.track(done).items()}
+        arrays = {f"{name}/{k}": v for k, v in where.track(done).items()}
         if name == POLICY:
-            made = {"released": done.certificate["released"].sum(axis=1), **made}
-        return (done.states[:, replay.skip] if where.panel.layout == replay.panel.layout else None), made
+            arrays = {"released": done.certificate["released"].sum(axis=1), **arrays}
+        return (done.states[:, replay.skip] if where.panel.layout == replay.panel.layout else None), arrays
 
     def planned(name: str, where: Replay, fill: Literal["price", "greedy"] = "price") -> tuple[Floats | None, Arrays]:
         return told(name, where, where.walk(where.policy(fill)))
@@ -210,10 +210,10 @@ def _final(parts: Parts, replay: Replay, knobs: RuleSettings, beside: Replay | N
         if name in knobs:
             jobs.append(partial(ruled, name, knobs[name]))
     begins = []
-    for begin, made in parts.side_by_side(jobs, replay.settings.run.threads):
+    for begin, arrays in parts.side_by_side(jobs, replay.settings.run.threads):
         if begin is not None:
             begins.append(begin)
-        out.update(made)
+        out.update(arrays)
     out.update({f"reason {k}": np.array([float(v)]) for k, v in replay.reasons.items()})
     out.update(replay.hindsight(np.stack(begins, axis=1)))
     return out

@@ -121,10 +121,10 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
 
 def _ranked(result: BacktestResult) -> list[str]:
     """The policy first, then the others from the strongest on, hindsight last."""
-    own = [name for name in (POLICY, GIVEN) if name in result.tracks]
+    policies = [name for name in (POLICY, GIVEN) if name in result.tracks]
     last = [name for name in (HINDSIGHT,) if name in result.tracks]
-    others = [name for name in result.tracks if name not in (*own, *last)]
-    return [*own, *sorted(others, key=lambda name: float(result.tracks[name].net.sum())), *last]
+    others = [name for name in result.tracks if name not in (*policies, *last)]
+    return [*policies, *sorted(others, key=lambda name: float(result.tracks[name].net.sum())), *last]
 
 
 def _shown(result: BacktestResult, reward: Any) -> Any:
@@ -163,13 +163,13 @@ def _cells(figures: dict[str, float], columns: Columns) -> list[float]:
 
 
 def _series(result: BacktestResult, i: int, rival: str | None, others: Columns) -> dict[str, Any]:
-    own = result.tracks[POLICY].of(i)
-    reward = float(own.reward.sum())
+    figures = result.tracks[POLICY].of(i)
+    reward = float(figures.reward.sum())
     rivals = None if rival is None else float(result.tracks[rival].reward[i].sum())
     return {
         "name": result.series[i],
         "own": _shown(result, reward),
-        "others": _cells(own.figures(result.settings.task), others),
+        "others": _cells(figures.figures(result.settings.task), others),
         "other": None if rivals is None else _shown(result, rivals),
         "better": None if rivals is None else reward - rivals,
     }

@@ -110,11 +110,11 @@ def read_histories(
             problems.append(Problem(sales.file, "", column, sold.series, text))
             continue
         case = _plain_case(kinds, sold.series) if book is None else book.cases[sold.series]
-        own = _opened(case, sold.y, window, sold.first, sales.period)
-        if own.state is None:
-            own = own._replace(state=_begin(case.config))
+        opened = _opened(case, sold.y, window, sold.first, sales.period)
+        if opened.state is None:
+            opened = opened._replace(state=_begin(case.config))
         histories.append(
-            History(sold.series, sold.y, own, loads.place(sold.series), sold.first, sold.known, sales.period)
+            History(sold.series, sold.y, opened, loads.place(sold.series), sold.first, sold.known, sales.period)
         )
     _check_trucks(histories, settings)
     if not histories:
@@ -180,8 +180,8 @@ def _filled(y: Floats) -> Floats:
     gaps = np.isnan(y)
     if not gaps.any():
         return y
-    known = np.cumsum(np.where(gaps, 0.0, y), axis=0) / np.maximum(np.cumsum(~gaps, axis=0), 1)
-    return np.where(gaps, known, y)
+    running_mean = np.cumsum(np.where(gaps, 0.0, y), axis=0) / np.maximum(np.cumsum(~gaps, axis=0), 1)
+    return np.where(gaps, running_mean, y)
 
 
 def effort_of(chooser: Chooser) -> int:
@@ -381,10 +381,10 @@ class Replay:
         if self.trucks is not None:
             return {entry.name: entry for entry in truck_rules(self.panel, self.trucks)}
         horizon, depth = self.members.shape[3], max(self.settings.policy.depth, self.kind.delay + 3)
-        found = opponents(
+        entries = opponents(
             self.panel, min(horizon, depth), free=self.free, round_to=self.settings.actions.round_to, how=self.how
         )
-        return {entry.name: entry for entry in found}
+        return {entry.name: entry for entry in entries}
 
     def prepare(self) -> None:
         """Makes what several walks share, before they run side by side."""
@@ -410,24 +410,24 @@ class Replay:
             history=tuple(self.panel.past(n, self.skip) for n in range(count)),
         )  # fmt: skip
         plans = self._best_plans(panel, begins)
-        states, known = np.zeros((count, periods + 1, panel.layout.size)), np.zeros(count)
+        states, solved = np.zeros((count, periods + 1, panel.layout.size)), np.zeros(count)
         actions, rewards, why = np.full((count, periods), np.nan), np.zeros((count, periods)), Counter[str]()
         for n, plan in enumerate(plans):
             if isinstance(plan, str):
                 why[plan] += 1
                 continue
-            known[n], actions[n] = 1.0, plan.actions
+            solved[n], actions[n] = 1.0, plan.actions
             states[n] = [panel.layout.flatten(s, "state") for s in plan.states]
             rewards[n] = _rewards(panel, n, plan, self.group[n].case.params)
             if self.kind.config.left_counts != "daily" and (terminal := panel.task.terminal) is not None:
                 rewards[n, -1] += float(terminal(plan.states[-1], self.group[n].case.params))
         zero = np.zeros(count, np.int64)
-        done = Walk(rewards, actions, states, zero, zero, zero, zero, zero, known == 0.0, {}, {})
+        done = Walk(rewards, actions, states, zero, zero, zero, zero, zero, solved == 0.0, {}, {})
         done = self._valued(done, 0)
-        found = {
+        arrays = {
             f"hindsight/{name}": values for name, values in {"reward": done.rewards, **parts_of(panel, done)}.items()
         }
-        return {**found, "hindsight known": known, **{f"unknown {k}": np.array([float(v)]) for k, v in why.items()}}
+        return {**arrays, "hindsight known": solved, **{f"unknown {k}": np.array([float(v)]) for k, v in why.items()}}
 
     def _best_plans(self, panel: Panel, begins: Floats) -> list[Foreseen | str]:
         """Of every series, or why there is none."""
@@ -447,10 +447,10 @@ class Replay:
     def _searched(self, panel: Panel) -> list[Foreseen | str]:
         """By one exact search over the counted periods, from where the policy stood when they began."""
         actions, params = panel.grids(panel.trace(panel.decisions - 1))
-        known = Trace.from_members(panel.realised[:, None], model="hindsight")
+        outcomes = Trace.from_members(panel.realised[:, None], model="hindsight")
         search = Exact(depth=panel.decisions, risk=0.0, node_budget=_HINDSIGHT_NODES)
         plan = search_panel(
-            panel.task, panel.layout.columns(panel.starts), known, search, params=params, actions=actions,
+            panel.task, panel.layout.columns(panel.starts), outcomes, search, params=params, actions=actions,
             threads=self.how.threads, engine=self.how.engine,
         )  # fmt: skip
         plans: list[Foreseen | str] = []
@@ -478,8 +478,8 @@ def _rewards(panel: Panel, n: int, plan: Foreseen, p: Any) -> list[float]:
 
 def _same_state(state: Any, config: Any) -> Any:
     """The state of the same fields under another record of parameters."""
-    made = config.state(**{name: getattr(state, name) for name in state_columns(config).required})
-    return made._replace(**{name: getattr(state, name) for name in made._fields if hasattr(state, name)})
+    fresh = config.state(**{name: getattr(state, name) for name in state_columns(config).required})
+    return fresh._replace(**{name: getattr(state, name) for name in fresh._fields if hasattr(state, name)})
 
 
 def values_of(panel: Panel, states: Floats) -> Floats:
@@ -488,14 +488,14 @@ def values_of(panel: Panel, states: Floats) -> Floats:
     terminal, rows = panel.task.terminal, panel.task.params_layout
     if terminal is None:
         return np.zeros(states.shape[:2])
-    given: list[Any] = [None] * len(states)
+    params_of: list[Any] = [None] * len(states)
     if rows is not None:
         _, params = panel.grids(panel.trace(panel.decisions - 1))
-        own = np.broadcast_to(np.asarray(params), (len(states), rows.size))
-        given = [rows.build(row.tolist()) for row in own]
+        by_series = np.broadcast_to(np.asarray(params), (len(states), rows.size))
+        params_of = [rows.build(row.tolist()) for row in by_series]
     return np.array(
         [
             [float(terminal(panel.layout.build(row), p)) for row in several.tolist()]
-            for several, p in zip(states, given, strict=True)
+            for several, p in zip(states, params_of, strict=True)
         ]
     )

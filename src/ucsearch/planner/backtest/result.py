@@ -189,14 +189,14 @@ class BacktestResult:
 
     def against(self, name: str) -> Against:
         """The policy beside another one."""
-        own, other = self._by_unit(POLICY), self._by_unit(name)
-        count, seed = len(own), self.settings.backtest.seed
+        paid, other = self._by_unit(POLICY), self._by_unit(name)
+        count, seed = len(paid), self.settings.backtest.seed
         draws = next((r for r in (RESAMPLES, 999) if r * count <= _DRAWS), 199)
-        money = bounds((own - other).tolist(), bootstrap_key(seed, "backtest"), resamples=draws)
+        money = bounds((paid - other).tolist(), bootstrap_key(seed, "backtest"), resamples=draws)
         size = abs(float(other.mean())) if count else 0.0
         delta = None
-        if (own <= 0.0).all() and (other <= 0.0).all():
-            values = [scale_free_delta(-a, -b, "cost") for a, b in zip(own.tolist(), other.tolist(), strict=True)]
+        if (paid <= 0.0).all() and (other <= 0.0).all():
+            values = [scale_free_delta(-a, -b, "cost") for a, b in zip(paid.tolist(), other.tolist(), strict=True)]
             delta = bounds(values, bootstrap_key(seed, "backtest delta"), resamples=draws)
         scaled = [x / size if size > 0.0 else math.nan for x in (money.mean, money.lower, money.upper)]
         return Against(name, count, scaled[0], scaled[1], scaled[2], money, delta)
@@ -204,9 +204,9 @@ class BacktestResult:
     def hardest(self) -> str | None:
         """The strongest rule: the one that did best on the periods before, where rules were tuned. Where none was,
         the one that did best in the counted periods."""
-        known = [n for n in self.rules if n in self.spent]
-        if known:
-            return min(known, key=lambda n: (self.spent[n], n))
+        judged = [n for n in self.rules if n in self.spent]
+        if judged:
+            return min(judged, key=lambda n: (self.spent[n], n))
         return min(self.rules, key=lambda n: (float(self.tracks[n].net.sum()), n), default=None)
 
     def headline(self) -> str:
@@ -236,12 +236,12 @@ class BacktestResult:
         if against.ends.side < 0:
             return f"a simple rule earns more: the policy earns {amount} less than {rival}; {interval}"
         if self.in_shares and self.earns:
-            told = f"the policy earns {100.0 * against.share:+.1f} % more than {rival}"
+            sentence = f"the policy earns {100.0 * against.share:+.1f} % more than {rival}"
         elif self.in_shares:
-            told = f"the policy saves {100.0 * against.share:+.1f} % of what {rival} costs"
+            sentence = f"the policy saves {100.0 * against.share:+.1f} % of what {rival} costs"
         else:
-            told = f"the policy is better by {against.money.mean:+,.2f} {self.money} per {self.unit} than {rival}"
-        return f"no clear difference from a simple rule: {told}; {interval}"
+            sentence = f"the policy is better by {against.money.mean:+,.2f} {self.money} per {self.unit} than {rival}"
+        return f"no clear difference from a simple rule: {sentence}; {interval}"
 
     def _interval(self, against: Against) -> str:
         if self.in_shares:
@@ -255,11 +255,11 @@ class BacktestResult:
         """Key, name and unit of the figures that a table shows, in its order: parts of the cost, shares, means, sums.
         What nothing came of, such as a cost that is 0 in the settings, is left out."""
         words = self.settings.task.words(self.settings.units, self.settings.currency)
-        wanted = [(f"{part}_cost", name, "") for part, name in words.money.items()]
-        wanted += [(_key(name), name, "%") for name in words.shares]
-        wanted += [(_key(name), name, unit) for name, unit in (*words.means.values(), *words.sums.values())]
+        columns = [(f"{part}_cost", name, "") for part, name in words.money.items()]
+        columns += [(_key(name), name, "%") for name in words.shares]
+        columns += [(_key(name), name, unit) for name, unit in (*words.means.values(), *words.sums.values())]
         every = [track.figures(self.settings.task) for track in self.tracks.values()]
-        return [c for c in wanted if any(f.get(c[0], 0.0) for f in every)]
+        return [c for c in columns if any(f.get(c[0], 0.0) for f in every)]
 
     def text(self, width: int | None = None) -> str:
         """Tables in the user's units and currency; with `width` they are folded to fit."""
@@ -277,9 +277,9 @@ class BacktestResult:
         for name in self.tracks:
             figures = self.figures(name)
             against = None if name == POLICY else self.against(name)
-            told = "" if against is None else against.text() if self.in_shares else against.money_text()
+            saved = "" if against is None else against.text() if self.in_shares else against.money_text()
             cells = [_cell(figures.get(key, math.nan), key, unit) for key, _, unit in columns]
-            row = [name, f"{figures[self.word]:,.2f}", *cells[:costs], told, *cells[costs:]]
+            row = [name, f"{figures[self.word]:,.2f}", *cells[:costs], saved, *cells[costs:]]
             if self.earns:
                 row.insert(2, f"{-float(self.tracks[name].net.sum()):,.2f}")
             rows.append(row)
@@ -391,13 +391,15 @@ class Achieved:
 
 def achieved(targets: Floats, got: Floats, asked: Floats, seed: int = 1) -> list[Achieved]:
     """By target, from what each series was asked for and got."""
-    found = []
+    shares_reached = []
     for target in sorted(set(targets.tolist())):
-        own = targets == target
-        draws = np.random.default_rng(seed).integers(0, int(own.sum()), (_RESAMPLED, int(own.sum())))
-        totals = asked[own][draws].sum(axis=1)
-        shares = got[own][draws].sum(axis=1) / np.where(totals > 0.0, totals, 1.0)
+        members = targets == target
+        draws = np.random.default_rng(seed).integers(0, int(members.sum()), (_RESAMPLED, int(members.sum())))
+        totals = asked[members][draws].sum(axis=1)
+        shares = got[members][draws].sum(axis=1) / np.where(totals > 0.0, totals, 1.0)
         low, high = np.quantile(shares, [0.025, 0.975])
-        total = float(asked[own].sum())
-        found.append(Achieved(target, float(got[own].sum()) / (total or 1.0), float(low), float(high), int(own.sum())))
-    return found
+        total = float(asked[members].sum())
+        shares_reached.append(
+            Achieved(target, float(got[members].sum()) / (total or 1.0), float(low), float(high), int(members.sum()))
+        )
+    return shares_reached

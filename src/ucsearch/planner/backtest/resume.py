@@ -63,16 +63,16 @@ class Kept:
         if self.folder is None:
             return make()
         path = self.folder / f"{name}.npz"
-        if (known := _read(path)) is not None:
+        if (stored := _read(path)) is not None:
             self.found += 1
-            return known
-        made = make()
+            return stored
+        arrays = make()
         self.folder.mkdir(parents=True, exist_ok=True)
         buffer = io.BytesIO()
-        np.savez(buffer, **made)  # type: ignore[arg-type]
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
         with whole_file(path) as file:
             file.write(buffer.getvalue())
-        return made
+        return arrays
 
     def done(self) -> None:
         """The job is finished: nothing is needed any more."""

@@ -39,7 +39,7 @@ def tune_targets(
     """
     before, past = earlier_part(settings, histories, earlier)
     start = earlier + settings.backtest.warmup
-    found: dict[str, tuple[Penalty, History]] = {}
+    penalties: dict[str, tuple[Penalty, History]] = {}
     notes: list[str] = []
     kinds: dict[int, list[History]] = {}
     for history in past:
@@ -51,7 +51,7 @@ def tune_targets(
             how.forecasts(h.series, h.y, np.array([len(h.y) - start - 1]), before.recalibration, h.known)[0]
             for h in group
         ]
-        size = min(len(one) for one in members)
+        size = min(len(paths) for paths in members)
         reached = find_penalties(
             [h.case for h in group],
             Trace.from_members(np.stack([x[:size] for x in members])),
@@ -68,17 +68,17 @@ def tune_targets(
                 float(reached.below[i]),
                 1.0,
             )
-            found[h.series] = (penalty, h)
+            penalties[h.series] = (penalty, h)
             if not reached.met[i]:
                 notes.append(f"{h.series}: {target:g} is out of reach, {reached.promised[i]:.3f} at most")
-    made: dict[str, Penalty] = {}
-    held: dict[tuple[str, ...], Floats] = {}
-    for target in sorted({penalty.target for penalty, _ in found.values()}):
-        own = {series: pair for series, pair in found.items() if pair[0].target == target}
+    corrected: dict[str, Penalty] = {}
+    forecasts: dict[tuple[str, ...], Floats] = {}
+    for target in sorted({penalty.target for penalty, _ in penalties.values()}):
+        own = {series: pair for series, pair in penalties.items() if pair[0].target == target}
 
         def share(power: int, own: dict[str, tuple[Penalty, History]] = own, target: float = target) -> float:
             charged = [_charged(h, p.name, p.value * FACTOR**power) for p, h in own.values()]
-            return _replayed(parts, f"target-{target:g}-{power}", charged, before, start, held)
+            return _replayed(parts, f"target-{target:g}-{power}", charged, before, start, forecasts)
 
         power, reached_share = least_power(share, target)
         notes.append(
@@ -86,18 +86,18 @@ def tune_targets(
             f"penalties {FACTOR**power:.3g} times what their forecasts ask for"
         )
         for series, (penalty, _) in own.items():
-            made[series] = penalty._replace(value=penalty.value * FACTOR**power, factor=FACTOR**power)
-    return [(h.series, made[h.series]) for h in past], notes
+            corrected[series] = penalty._replace(value=penalty.value * FACTOR**power, factor=FACTOR**power)
+    return [(h.series, corrected[h.series]) for h in past], notes
 
 
 def least_power(share: Callable[[int], float], target: float) -> tuple[int, float]:
     """The smallest power of the factor whose `share` reaches the target, and what it reaches."""
-    known = {0: share(0)}
+    shares = {0: share(0)}
 
     def at(power: int) -> float:
-        if power not in known:
-            known[power] = share(power)
-        return known[power]
+        if power not in shares:
+            shares[power] = share(power)
+        return shares[power]
 
     low, high = 0, 0
     if at(0) >= target:
@@ -143,6 +143,6 @@ def _replayed(
         return {"got": track[got].sum(axis=1), "asked": asked.sum(axis=1)}
 
     parts.expect(len(histories) * length * PROVED)
-    found = parts.by_part(stage, histories, work, length * PROVED)
-    asked = float(found["asked"].sum())
-    return float(found["got"].sum()) / asked if asked > 0.0 else 1.0
+    totals = parts.by_part(stage, histories, work, length * PROVED)
+    asked = float(totals["asked"].sum())
+    return float(totals["got"].sum()) / asked if asked > 0.0 else 1.0

@@ -38,13 +38,13 @@ def limit_of(settings: Settings) -> tuple[str, SharedLimit] | None:
     if not settings.shared:
         return None
     task, uses = settings.task, list(settings.task.task().uses)
-    (name, one), *more = settings.shared.items()
-    if more or (one.use or uses[0]) != "units" or one.looks_ahead or getattr(task, "orders", "") != "quantity":
+    (name, limit), *more = settings.shared.items()
+    if more or (limit.use or uses[0]) != "units" or limit.looks_ahead or getattr(task, "orders", "") != "quantity":
         raise InputError(
             "shared", f"{', '.join(settings.shared)}", "one limit of today on units, with orders = 'quantity'",
             hint="Planners' rules fill one truck a day; `ucsearch decide` keeps other limits too.",
         )  # fmt: skip
-    return name, one
+    return name, limit
 
 
 class Loads:
@@ -75,22 +75,22 @@ class Loads:
         cluster = self._clusters.get(series, "")
         if self.limit is None or self._portions is None:
             return Place(cluster=cluster)
-        name, one = self.limit
-        truck = self._portions.value(one.per, series) if one.per else name
-        litres = self._portions.value(one.column, series) if one.column else 1.0
+        name, limit = self.limit
+        truck = self._portions.value(limit.per, series) if limit.per else name
+        litres = self._portions.value(limit.column, series) if limit.column else 1.0
         return Place(truck, litres, cluster or truck)
 
 
 def trucks_of(group: Sequence[History], settings: Settings, length: int) -> Trucks | None:
     """The trucks of some items over the last `length` periods of their histories; whole trucks, each once."""
-    found = limit_of(settings)
-    if found is None:
+    shared = limit_of(settings)
+    if shared is None:
         return None
-    name, one = found
+    name, limit = shared
     names = sorted({history.place.truck for history in group})
     number = {truck: g for g, truck in enumerate(names)}
-    by_day = [_amounts(name, one, day, settings) for day in _days(group[0], length, settings)] if one.dates else []
-    given = by_day if by_day else [one.limit]
+    by_day = [_amounts(name, limit, day, settings) for day in _days(group[0], length, settings)] if limit.dates else []
+    given = by_day if by_day else [limit.limit]
     limits = np.array([[_of(amounts, truck) for truck in names] for amounts in given], np.float64)
     return Trucks(
         np.array([number[history.place.truck] for history in group], np.int64),

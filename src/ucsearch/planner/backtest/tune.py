@@ -78,19 +78,21 @@ class TuneResult:
 
     def table(self, width: int | None = None) -> str:
         """What was tried, what it cost, and the report on the later part; with `width` folded to fit."""
-        given, sign = self.trials[0].cost, -1.0 if self.earns else 1.0
+        as_given, sign = self.trials[0].cost, -1.0 if self.earns else 1.0
         word = "profit" if self.earns else "cost"
         some = f"{self.drawn} of {len(self.series)} series, {self.earlier} periods before the counted ones"
         lines = [f"tried on {some}; {word}, and better than as given by:"]
         rows = []
         for i, t in enumerate(self.trials):
-            saved = bounds((given - t.cost).tolist(), bootstrap_key(1, "tune"))
-            size = abs(float(given.mean())) or math.nan
-            told = "" if i == 0 else f"{100.0 * saved.mean / size:+.1f} %"
+            saved = bounds((as_given - t.cost).tolist(), bootstrap_key(1, "tune"))
+            size = abs(float(as_given.mean())) or math.nan
+            saved_text = "" if i == 0 else f"{100.0 * saved.mean / size:+.1f} %"
             if i > 0 and math.isfinite(saved.lower):
-                told += f" [{100.0 * saved.lower / size:+.1f}, {100.0 * saved.upper / size:+.1f}]"
+                saved_text += f" [{100.0 * saved.lower / size:+.1f}, {100.0 * saved.upper / size:+.1f}]"
             mark = "<- chosen" if i == self.chosen else ""
-            rows.append([t.label, f"{sign * t.cost.sum():,.2f}", told, f"{100 * t.released:.1f} % released", mark])
+            rows.append(
+                [t.label, f"{sign * t.cost.sum():,.2f}", saved_text, f"{100 * t.released:.1f} % released", mark]
+            )
         lines += [f"  {line}" for line in table_lines(rows, "<>>><")]
         lines += [f"  {label}: not tried, {why}" for label, why in self.skipped.items()]
         for t in self.trials:
@@ -115,18 +117,18 @@ class TuneResult:
     def _service(self) -> str:
         """Shares such as the fill rate before and after, where the task has them."""
         old, new = self.report.figures(GIVEN), self.report.figures(POLICY)
-        told = [
+        changes = [
             f"{name} {100.0 * old[key]:.1f} -> {100.0 * new[key]:.1f} %"
             for key, name, unit in self.report.columns() if unit == "%"
         ]  # fmt: skip
-        return f"; {', '.join(told)}" if told else ""
+        return f"; {', '.join(changes)}" if changes else ""
 
     def evidence(self) -> bytes:
         """JSON of everything; equal inputs give equal bytes."""
-        given = self.trials[0].cost
+        as_given = self.trials[0].cost
         trials = []
         for t in self.trials:
-            saved = bounds((given - t.cost).tolist(), bootstrap_key(1, "tune"))
+            saved = bounds((as_given - t.cost).tolist(), bootstrap_key(1, "tune"))
             trials.append({
                 "label": t.label, "changes": {k: dict(v) for k, v in t.changes.items()},
                 "cost": float(t.cost.sum()), "by_series": t.cost.tolist(), "released": t.released,
@@ -170,7 +172,7 @@ def run_tune(
         given = parse_settings(text.encode(), given.file)
     follows = {**inputs, "earlier": before, "tries": tries}
     parts = Parts(Kept(keep, "tune", follows), progress)
-    told: list[str] = []
+    notes: list[str] = []
     if getattr(given.task, "target", None) is not None:
         histories, _ = read_histories(given, data, states, tuned=False)
         long = [h for h in histories if len(h.y) >= needed_periods(given) + before]
@@ -179,7 +181,7 @@ def run_tune(
         if tell is not None:
             name_states(given, long, tell)
             tell = None  # nothing else is tried
-        penalties, told = tune_targets(parts, given, long, before)
+        penalties, notes = tune_targets(parts, given, long, before)
         path = given.path("targets")
         if path is None:
             raise InputError("files.targets", "nothing", "a file to write penalties to")
@@ -198,16 +200,16 @@ def run_tune(
         for i, trial in zip(order, again, strict=True):
             trials[i] = replace(trials[i], final=trial.cost)
         chosen = order[cheapest(again)]
-    made = edited(text, trials[chosen].changes)
-    final = parse_settings(made.encode(), given.file)
+    chosen_text = edited(text, trials[chosen].changes)
+    final = parse_settings(chosen_text.encode(), given.file)
     report = run_backtest(
         final, data, states=states, progress=job.rest, earlier=before, keep=keep,
         given=None if chosen == 0 else job.given,
     )  # fmt: skip
     job.parts.finish()
     return TuneResult(
-        made, chosen, tuple(trials), job.skipped, job.names, len(drawn), before, report, inputs,
-        earns=given.task.form != "cost", told=tuple(told),
+        chosen_text, chosen, tuple(trials), job.skipped, job.names, len(drawn), before, report, inputs,
+        earns=given.task.form != "cost", told=tuple(notes),
     )  # fmt: skip
 
 
@@ -263,17 +265,17 @@ class _Tuning:
         count = len(self.histories)
         trucks = list(dict.fromkeys(history.place.truck for history in self.histories))
         if trucks != [""]:
-            wanted = max(1, round(most / (count / len(trucks))))
-            ends = np.linspace(0, len(trucks) - 1, min(len(trucks), wanted))
+            truck_count = max(1, round(most / (count / len(trucks))))
+            ends = np.linspace(0, len(trucks) - 1, min(len(trucks), truck_count))
             some = {trucks[i] for i in {round(x) for x in ends}}
             return [history for history in self.histories if history.place.truck in some]
         return [self.histories[i] for i in sorted({round(x) for x in np.linspace(0, count - 1, min(count, most))})]
 
     def expect(self, tries: int, before: int) -> None:
         """What the tries take, and the report after them."""
-        count, known = len(self.histories), {history.series for history in self.drawn(_DRAWN)}
-        fresh = sum(history.series not in known for history in self.drawn(_FINAL))
-        walks = len(known) * tries + (_FINALISTS * fresh if count > _DRAWN else 0)
+        count, drawn = len(self.histories), {history.series for history in self.drawn(_DRAWN)}
+        fresh = sum(history.series not in drawn for history in self.drawn(_FINAL))
+        walks = len(drawn) * tries + (_FINALISTS * fresh if count > _DRAWN else 0)
         self.parts.expect(walks * PROVED * (self.earlier + self.given.backtest.warmup))
         self._tried = self.parts.total
         rules = rules_of(self.given, self.histories)
@@ -287,13 +289,13 @@ class _Tuning:
 
     def finals(self, few: Sequence[Trial], drawn: Sequence[History], more: Sequence[History]) -> list[Trial]:
         """The same candidates over more series; what they cost on those `drawn` before is known."""
-        known = {history.series: i for i, history in enumerate(drawn)}
-        fresh = [history for history in more if history.series not in known]
+        drawn_at = {history.series: i for i, history in enumerate(drawn)}
+        fresh = [history for history in more if history.series not in drawn_at]
         again = self.run("more", [(trial.label, trial.changes) for trial in few], fresh)
         place = {history.series: i for i, history in enumerate(fresh)}
         return [
             replace(new, cost=np.array([
-                old.cost[known[h.series]] if h.series in known else new.cost[place[h.series]] for h in more
+                old.cost[drawn_at[h.series]] if h.series in drawn_at else new.cost[place[h.series]] for h in more
             ]))
             for old, new in zip(few, again, strict=True)
         ]  # fmt: skip

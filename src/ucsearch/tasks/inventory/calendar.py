@@ -51,21 +51,21 @@ class Calendar(NamedTuple):
 
     def delivery(self, place: int, count: int) -> int:
         """Periods to the delivery day after `count` others, that of the place itself counted."""
-        found, ahead = -1, -1
-        while found < count:
+        passed, ahead = -1, -1
+        while passed < count:
             ahead += 1
-            found += self.due[(place + ahead) % len(self.due)] != 0.0
+            passed += self.due[(place + ahead) % len(self.due)] != 0.0
         return ahead
 
     @property
     def least_depth(self) -> int:
         """Periods that reach one period past the arrival of the second order day from now."""
-        count, found = len(self.open), 2
+        count, depth = len(self.open), 2
         for c in range(count):
             if self.open[c]:
                 after = next(k for k in range(1, _LONGEST_WAIT) if self.open[(c + k) % count])
-                found = max(found, after + self.arrival((c + after) % count) + 2)
-        return found
+                depth = max(depth, after + self.arrival((c + after) % count) + 2)
+        return depth
 
 
 def weekday_flags(field: str, days: Sequence[str], count: int) -> tuple[bool, ...]:
@@ -74,10 +74,10 @@ def weekday_flags(field: str, days: Sequence[str], count: int) -> tuple[bool, ..
         days = (days,)
     flags = [not days] * count
     for i, day in enumerate(days):
-        found = [k for k, name in enumerate(WEEKDAYS[:count]) if len(day) >= 3 and name.startswith(day.lower())]
-        if len(found) != 1:
+        places = [k for k, name in enumerate(WEEKDAYS[:count]) if len(day) >= 3 and name.startswith(day.lower())]
+        if len(places) != 1:
             raise InputError(field, repr(day), f"a weekday, {WEEKDAYS[0]} to {WEEKDAYS[count - 1]}", index=i)
-        flags[found[0]] = True
+        flags[places[0]] = True
     return tuple(flags)
 
 

@@ -164,14 +164,14 @@ class _Programme:
 
     def orders_from(self, s: Any) -> list[float]:
         """(T,) quantities; what could not arrive in time is not ordered."""
-        at, found = s.on_hand, []
+        at, orders = s.on_hand, []
         for t, y in enumerate(self.demand[: self.lead].tolist()):
             _, at = self._period(at, s.pipeline[t], y)
         for after, y in zip(self.after, self.demand[self.lead :].tolist(), strict=True):
             quantity = self._best(after, self._index(at)) * self.unit
-            found.append(quantity)
+            orders.append(quantity)
             _, at = self._period(at, quantity, y)
-        return found + [0.0] * (len(self.demand) - len(found))
+        return orders + [0.0] * (len(self.demand) - len(orders))
 
     def _best(self, after: Floats, k: int) -> int:
         """Units to order at index k: nothing unless that is dearer, then the least of the cheapest."""

@@ -25,7 +25,7 @@ _DIGITS = 4  # of a table that is proposed
 def lead_time_shares(field: str, value: Any) -> Shares:
     """Lead times with their probabilities, ascending, from a table such as {2: 0.7, 3: 0.3} or its pairs."""
     pairs = list(value.items()) if isinstance(value, Mapping) else list(value)
-    found: dict[int, float] = {}
+    table: dict[int, float] = {}
     for pair in pairs:
         if not isinstance(pair, Sequence) or len(pair) != 2:
             raise InputError(field, repr(value), "a probability for each lead time, such as {2 = 0.7, 3 = 0.3}")
@@ -33,10 +33,10 @@ def lead_time_shares(field: str, value: Any) -> Shares:
         text = str(name).strip()
         lead = int(text) if text.isdecimal() else name
         whole(field, lead, 0, LONGEST)
-        if lead in found:
+        if lead in table:
             raise InputError(field, f"{lead} twice", "each lead time once")
-        found[lead] = number(f"{field}[{lead}]", share, 0.0, 1.0)
-    shares = tuple((lead, share) for lead, share in sorted(found.items()) if share > 0.0)
+        table[lead] = number(f"{field}[{lead}]", share, 0.0, 1.0)
+    shares = tuple((lead, share) for lead, share in sorted(table.items()) if share > 0.0)
     total = math.fsum(share for _, share in shares)
     if not abs(total - 1.0) <= _WHOLE:
         raise InputError(field, f"probabilities that add up to {total:g}", "1 in sum")
@@ -58,13 +58,13 @@ def _check_hazards(field: str, shares: Shares) -> None:
 
 def _hazards(shares: Shares) -> list[tuple[int, float]]:
     """The probability that an order arrives once it is so old, from the shortest lead time to the longest."""
-    table, left, found = dict(shares), math.fsum(share for _, share in shares), []
+    table, waiting, hazards = dict(shares), math.fsum(share for _, share in shares), []
     last = shares[-1][0]
     for lead in range(shares[0][0], last + 1):
         share = table.get(lead, 0.0)
-        found.append((lead, 1.0 if lead == last else share / left))
-        left -= share
-    return found
+        hazards.append((lead, 1.0 if lead == last else share / waiting))
+        waiting -= share
+    return hazards
 
 
 def _nearest(hazards: list[tuple[int, float]]) -> Shares:
@@ -109,11 +109,11 @@ def arrivals(shares: Shares, due: Sequence[float], place: int, age: int = 0) -> 
     """Periods from a `place` of the calendar until an order arrives that is `age` periods old there, with their
     probabilities: nothing arrives where no delivery is `due`."""
     hazards = dict(_hazards(shares))
-    last, found, left, ahead = shares[-1][0], list[tuple[int, float]](), 1.0, 0
-    while left > 1e-12:
+    last, arrivals_ahead, waiting, ahead = shares[-1][0], list[tuple[int, float]](), 1.0, 0
+    while waiting > 1e-12:
         hazard = hazards.get(min(age + ahead, last), 0.0) if due[(place + ahead) % len(due)] else 0.0
         if hazard > 0.0:
-            found.append((ahead, left * hazard))
-            left *= 1.0 - hazard
+            arrivals_ahead.append((ahead, waiting * hazard))
+            waiting *= 1.0 - hazard
         ahead += 1
-    return found
+    return arrivals_ahead

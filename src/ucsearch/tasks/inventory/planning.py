@@ -46,13 +46,13 @@ def ways_to_plan(settings: Any) -> list[tuple[str, Changes]]:
     """Other ways to plan than the settings say; with a target none, because its penalties belong to one way."""
     if settings.task.target is not None:
         return []
-    own = tomllib.loads(settings.text)["policy"]
+    policy_table = tomllib.loads(settings.text)["policy"]
     lead, depth = int(settings.task.lead_time), settings.policy.depth
     nodes = max(settings.proof.node_budget, _CLOSED_NODES)
     sizes = settings.actions
     scaled = sizes.multiples is not None or sizes.lots > 0
     lots = {"lots": sizes.lots or _LOTS, "multiples": None, "periods": None, "batch": None} if scaled else {}
-    no_more = dict.fromkeys(own)
+    no_more = dict.fromkeys(policy_table)
     exact = {**no_more, "name": "exact", "depth": max(depth, lead + _CLOSED_STEPS)}
 
     def planned(mode: str, **more: Any) -> Changes:
@@ -69,14 +69,18 @@ def ways_to_plan(settings: Any) -> list[tuple[str, Changes]]:
         ("mean, risk 0.5", planned("mean", risk=0.5)),
         ("mean, risk 1", planned("mean", risk=1.0)),
     ]
-    return [(label, changes) for label, changes in plans if not _says(settings, own["name"], changes)]
+    return [(label, changes) for label, changes in plans if not _says(settings, policy_table["name"], changes)]
 
 
 def _says(settings: Any, name: str, changes: Changes) -> bool:
     """Whether the settings say so already, and a try would be spent on nothing."""
-    policy, own = changes["policy"], settings.policy
-    same = own.mode == policy["mode"] and own.risk == policy.get("risk", 0.0) and own.depth == policy["depth"]
-    return bool(same and own.spread is None and name == policy["name"])
+    policy, in_force = changes["policy"], settings.policy
+    same = (
+        in_force.mode == policy["mode"]
+        and in_force.risk == policy.get("risk", 0.0)
+        and in_force.depth == policy["depth"]
+    )
+    return bool(same and in_force.spread is None and name == policy["name"])
 
 
 def refined_plans(settings: Any) -> list[tuple[str, Changes]]:

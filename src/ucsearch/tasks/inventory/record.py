@@ -245,9 +245,9 @@ class LeadTimeInventory(Switches):
             if planned is not None:
                 raise InputError("planned", "a plan", "none without stability_cost or change_budget")
             return rules.State(stock, pipeline, previous)
-        actions, left = planned_actions(planned, self.plan_steps)
+        actions, count = planned_actions(planned, self.plan_steps)
         budget = self.change_budget if allowance is None else allowance
-        return rules.PlannedState(stock, pipeline, previous, actions, left, limit("allowance", budget))
+        return rules.PlannedState(stock, pipeline, previous, actions, count, limit("allowance", budget))
 
     def forecast_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
         """Per-window params from the same forecast. Of the fallback: the base-stock level, that is the critical
@@ -260,7 +260,7 @@ class LeadTimeInventory(Switches):
         covered = round(float(np.mean(self.calendar.span))) if self.is_general else self.lead_time + 1
         total = demand_over(trace, covered)
         under = np.asarray(p.shortage) + np.maximum(np.asarray(p.price) - np.asarray(p.unit_cost), 0.0)
-        found: dict[str, Floats] = {}
+        columns: dict[str, Floats] = {}
         if self.is_general:
             under = (
                 under
@@ -268,21 +268,21 @@ class LeadTimeInventory(Switches):
                 + np.asarray(p.missed_period) / (1.0 + mean_demand(trace).mean(axis=1))
             )
         if level and self.is_general:
-            found["levels"] = self._span_levels(trace, critical(under, np.asarray(p.holding)))
+            columns["levels"] = self._span_levels(trace, critical(under, np.asarray(p.holding)))
         elif level:
             order_up_to = fractile(total, trace.weights, critical(under, np.asarray(p.holding)))
-            given = np.asarray(p.fallback_order, dtype=np.float64)
-            found["fallback_order"] = np.where(given >= 0.0, given, order_up_to)
+            fixed_order = np.asarray(p.fallback_order, dtype=np.float64)
+            columns["fallback_order"] = np.where(fixed_order >= 0.0, fixed_order, order_up_to)
         if cycle:
             usual = mean_demand(trace).mean(axis=1)
             batch = np.sqrt(2.0 * divided(p.fixed_cost, p.holding, len(usual)) * usual)
             # A unit less at the order point is short once a cycle; a unit more is held for the whole of it.
             ratio = critical(under * usual, np.asarray(p.holding) * np.maximum(batch, usual))
-            found |= {"level_mean": fractile(total, trace.weights, ratio), "cap_mean": usual}
+            columns |= {"level_mean": fractile(total, trace.weights, ratio), "cap_mean": usual}
         if self.order_cycles:
-            found["level_spread"] = moments(total, trace.weights)[1]
-            found["levels"] = self._levels(trace, ratio)
-        return found
+            columns["level_spread"] = moments(total, trace.weights)[1]
+            columns["levels"] = self._levels(trace, ratio)
+        return columns
 
     def _span_levels(self, trace: Trace, ratio: Any) -> Floats:
         """(W, n) the critical fractile of demand over 1, 2, ... periods; the longest span of the calendar last."""
@@ -297,11 +297,11 @@ class LeadTimeInventory(Switches):
         other days."""
         demand = np.maximum(trace.members[:, :, :, 0], 0.0)
         usual, span = demand.mean(axis=2), self.lead_time + 1
-        found = []
+        levels = []
         for h in range(_LEVELS):
-            known = demand[:, :, h : h + span]
-            found.append(fractile(known.sum(axis=2) + (span - known.shape[2]) * usual, trace.weights, ratio))
-        return np.stack(found, axis=1)
+            within = demand[:, :, h : h + span]
+            levels.append(fractile(within.sum(axis=2) + (span - within.shape[2]) * usual, trace.weights, ratio))
+        return np.stack(levels, axis=1)
 
     def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0, *, fitted: bool = False) -> Lots:
         """No order and up to `count` sizes that fit each window's forecast, and their lattice, for
@@ -316,8 +316,10 @@ class LeadTimeInventory(Switches):
         if self.is_general:
             most = np.inf if self.shelf_life is None else self.shelf_life + 1.0
             mean, first = mean_demand(trace), min(self.lead_time, trace.horizon - 1)
-            found = lots(mean, first, params, count, step, spread=spread, span=self.span, apart=self.review, most=most)
-            return at_breaks(found, self.breaks, params) if self.price_breaks else found
+            fitted_lots = lots(
+                mean, first, params, count, step, spread=spread, span=self.span, apart=self.review, most=most
+            )
+            return at_breaks(fitted_lots, self.breaks, params) if self.price_breaks else fitted_lots
         return lots(mean_demand(trace), self.lead_time, params, count, step, spread=spread)
 
     def lots_of_pairs(self, trace: Trace, params: Any, step: float) -> tuple[Lots, Floats]:
@@ -374,8 +376,8 @@ class LeadTimeInventory(Switches):
             return self.general_figures(states, actions, outcomes)
         arriving = states[:, :, 1] if self.lead_time > 0 else actions
         served = np.minimum(np.maximum(states[:, :, 0] + arriving, 0.0), outcomes).sum(axis=1)
-        asked = outcomes.sum(axis=1)
-        return {"fill_rate": np.where(asked > 0.0, served / np.where(asked > 0.0, asked, 1.0), 1.0)}
+        demand = outcomes.sum(axis=1)
+        return {"fill_rate": np.where(demand > 0.0, served / np.where(demand > 0.0, demand, 1.0), 1.0)}
 
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
         """Currency: holding, shortage and ordering costs, revenue; units: demand, served from stock in its own period,
@@ -721,7 +723,7 @@ def _task(config: LeadTimeInventory) -> Task:
 
 def named_instances(cls: type[LeadTimeInventory]) -> dict[str, LeadTimeInventory]:
     """Those of the documents, and the sixteen of Zipkin (2008) with continuations around their best levels."""
-    found = {
+    instances = {
         "bench": cls(capacity=20.0, ramp=3.0, unit_cost=0.5),
         "newsvendor": cls(lead_time=0, order_sizes=tuple(float(x) for x in range(21))),
         "fresh": cls(lead_time=1, shortage=19.0, spoilage=0.5, capacity=30.0),
@@ -733,11 +735,11 @@ def named_instances(cls: type[LeadTimeInventory]) -> dict[str, LeadTimeInventory
     }  # fmt: skip
     for penalty in (4, 9, 19, 39):
         for lead in (1, 2, 3, 4):
-            found[f"zipkin-p{penalty}-l{lead}"] = cls(
+            instances[f"zipkin-p{penalty}-l{lead}"] = cls(
                 lead_time=lead,
                 order_sizes=tuple(float(x) for x in range(14)),
                 shortage=float(penalty),
                 base_stock_levels=tuple(float(5 * (lead + 1) + x) for x in range(-3, 13)),
                 order_caps=(4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 13.0),
             )
-    return found
+    return instances

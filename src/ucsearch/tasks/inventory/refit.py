@@ -102,10 +102,10 @@ def how_fitted(config: Any, trace: Trace, params: Any, round_to: float | None) -
     if params.by_level:
         return None
     for step in dict.fromkeys(_ROUNDING if round_to is None else (round_to, *_ROUNDING)):
-        found = Fitted(len(params.grid) - 1, step)
-        sizes = found.again(trace, config, params)
+        fitted = Fitted(len(params.grid) - 1, step)
+        sizes = fitted.again(trace, config, params)
         if sizes.grid == params.grid and sizes.trace.declared == trace.declared:
-            return found
+            return fitted
     return None
 
 

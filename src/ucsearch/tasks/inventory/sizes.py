@@ -112,15 +112,15 @@ def at_breaks(found: Lots, breaks: Sequence[tuple[float, float]], p: Any) -> Lot
     )
     each = np.maximum(pack, unit)
     most = np.minimum(np.minimum(largest, room), _FAR * np.nanmax(sizes, axis=1))
-    taken = np.zeros(sizes.shape, bool)
-    taken[:, 0] = True
+    replaced = np.zeros(sizes.shape, bool)
+    replaced[:, 0] = True
     for size, _ in breaks:
         at = np.ceil(size / each - 1e-9) * each
-        gap = np.where(taken | np.isnan(sizes), np.inf, np.abs(sizes - at[:, None]))
+        gap = np.where(replaced | np.isnan(sizes), np.inf, np.abs(sizes - at[:, None]))
         nearest = gap.argmin(axis=1)
         rows = np.flatnonzero((at <= most) & (gap.min(axis=1) < np.inf))
         sizes[rows, nearest[rows]] = at[rows]
-        taken[rows, nearest[rows]] = True
+        replaced[rows, nearest[rows]] = True
     return Lots(unit, _distinct(sizes))
 
 
@@ -139,7 +139,7 @@ def pair_lots(
     slow, fast = (np.broadcast_to(np.asarray(x, np.float64), (windows,)) for x in (p.case_pack, p.fast_case_pack))
     common = np.where((slow > 0.0) & (fast > 0.0), np.gcd(slow.astype(np.int64), fast.astype(np.int64)), slow + fast)
     unit = _unit(usual / UNITS_PER_PERIOD, np.where(common > 0.0, common, step), step)
-    found = []
+    by_supplier = []
     for pack, least, fixed, size in (
         (slow, p.minimum_order, p.fixed_cost, count),
         (fast, p.fast_minimum_order, p.fast_fixed_cost, fast_count),
@@ -152,8 +152,8 @@ def pair_lots(
         sizes = even[:, None] * np.arange(size + 1.0)
         fewest = np.ceil(np.broadcast_to(least, (windows,)) / each - 1e-9) * each
         sizes[:, 1:] = np.maximum(sizes[:, 1:], fewest[:, None])
-        found.append(_distinct(sizes))
-    return Lots(unit, found[0]), found[1]
+        by_supplier.append(_distinct(sizes))
+    return Lots(unit, by_supplier[0]), by_supplier[1]
 
 
 def _around(
@@ -169,9 +169,9 @@ def _around(
         of_one, of_more = _AROUND_ONE[i % len(_AROUND_ONE)], _AROUND[i % len(_AROUND)]
         more, steps = np.where((periods == 1.0)[:, None], of_one, of_more).T
         last = np.maximum(periods + more, 0.0)
-        known = np.floor(np.minimum(last, ahead.shape[1]))  # past the horizon its mean goes on
-        wanted = needs[np.arange(windows), known.astype(np.int64)] + (last - known) * usual + steps * half
-        out[:, i + 1] = np.clip(np.round(wanted / each), 0.0, np.floor(top / each + 1e-9)) * each
+        within = np.floor(np.minimum(last, ahead.shape[1]))  # past the horizon its mean goes on
+        needed = needs[np.arange(windows), within.astype(np.int64)] + (last - within) * usual + steps * half
+        out[:, i + 1] = np.clip(np.round(needed / each), 0.0, np.floor(top / each + 1e-9)) * each
     return out
 
 
@@ -217,11 +217,11 @@ def on_lattice(config: LeadTimeInventory, trace: Trace, unit: float | None, poin
     if trace.is_scores:
         raise InputError("trace", "a trace of action scores", "a trace of members")
     mean = np.maximum(trace.mean[:, :, 0], 0.0).mean(axis=0)[None]  # one item, or items alike
-    found = lots(mean, config.lead_time, config.params(), orders - 1, unit=unit)
-    sizes = tuple(x for x in found.sizes[0].tolist() if x == x)
+    fitted = lots(mean, config.lead_time, config.params(), orders - 1, unit=unit)
+    sizes = tuple(x for x in fitted.sizes[0].tolist() if x == x)
     merged = config.unmet == "lost" and not config.is_planned
-    own = dataclasses.replace(config, orders="quantity", order_sizes=sizes, merge_arrivals=merged)
-    return Lattice(float(found.unit[0]), trace.on_lattice(float(found.unit[0]), points), own)
+    changed = dataclasses.replace(config, orders="quantity", order_sizes=sizes, merge_arrivals=merged)
+    return Lattice(float(fitted.unit[0]), trace.on_lattice(float(fitted.unit[0]), points), changed)
 
 
 def moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -315,8 +315,8 @@ def fitted_sizes(config: Any, trace: Trace, params: Any, count: int, step: float
     """Lattice unit (W,), actions and grid (W, count + 1) of sizes that fit each series. With two suppliers actions are
     (W, m, 2), every size of the regular one with every size of the expedited one, and the grid is the regular one's."""
     if not config.has_two_suppliers:
-        found = config.lots(trace, params, count, step, fitted=True)
-        return (found.unit, *distinct(found.sizes))
+        fitted = config.lots(trace, params, count, step, fitted=True)
+        return (fitted.unit, *distinct(fitted.sizes))
     lots, fast = config.lots_of_pairs(trace, params, step)
     slow, grid = distinct(lots.sizes)
     fast, _ = distinct(fast)
@@ -334,8 +334,8 @@ def _covering(config: LeadTimeInventory, trace: Trace, p: Any, sizes: Any) -> Fl
     usual = mean.mean(axis=1)
     covers = []
     for count in sizes.periods:
-        known = mean[:, lead : lead + count]
-        covers.append(known.sum(axis=1) + (count - known.shape[1]) * usual)
+        within = mean[:, lead : lead + count]
+        covers.append(within.sum(axis=1) + (count - within.shape[1]) * usual)
     if sizes.batch:
         ratio = np.divide(p.fixed_cost, p.holding, out=np.zeros(len(mean)), where=np.asarray(p.holding) > 0.0)
         covers.append(np.sqrt(2.0 * ratio * usual))
@@ -370,8 +370,8 @@ def in_packs(grid: Floats, p: Any) -> tuple[Floats, Floats]:
 
 def offered_tables(config: LeadTimeInventory, windows: int, actions: Floats | None) -> list[Floats]:
     """(m, 1) sizes, or (m, 2) pairs of sizes, of every window."""
-    own = config.pairs if config.has_two_suppliers else config.order_sizes
-    found = [np.asarray(own if actions is None else actions[w], np.float64) for w in range(windows)]
+    same_for_all = config.pairs if config.has_two_suppliers else config.order_sizes
+    found = [np.asarray(same_for_all if actions is None else actions[w], np.float64) for w in range(windows)]
     tables = [table.reshape(len(table), -1) for table in found]
     return [table[~np.isnan(table).any(axis=1)] for table in tables]
 

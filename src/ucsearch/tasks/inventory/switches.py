@@ -105,12 +105,12 @@ class Switches(OnSeries):
     def price_notes(self, bought: Sequence[Purchase]) -> list[str]:
         """At which of its prices an order is."""
         notes = []
-        for one, breaks in zip(bought, (self.breaks, tuple(self.expedited_price_breaks)), strict=False):
-            reached = [(size, cost) for size, cost in breaks if one.units * rules.WIDER >= size]
+        for purchase, breaks in zip(bought, (self.breaks, tuple(self.expedited_price_breaks)), strict=False):
+            reached = [(size, cost) for size, cost in breaks if purchase.units * rules.WIDER >= size]
             if reached:
                 size, cost = reached[-1]
                 past = " for the units past it" if self.discount == "incremental" else " a unit"
-                who = f" from {one.supplier}" if one.supplier else ""
+                who = f" from {purchase.supplier}" if purchase.supplier else ""
                 notes.append(f"the price from {figure(size)} on holds{who}: {figure(cost)}{past}")
         return notes
 
@@ -257,15 +257,15 @@ class Switches(OnSeries):
 
     def _check_lead_times(self) -> None:
         """A table of lead times is one under which orders do not cross; `lead_time` is then the longest."""
-        given: Any = getattr(self, "lead_time", 0)
-        if isinstance(given, Mapping):
+        lead_time: Any = getattr(self, "lead_time", 0)
+        if isinstance(lead_time, Mapping):
             if self.lead_times:
                 raise InputError("lead_time, lead_times", "both", "one of them")
-            object.__setattr__(self, "lead_times", given)
+            object.__setattr__(self, "lead_times", lead_time)
         shares = lead_time_shares("lead_time", self.lead_times) if self.lead_times else ()
         if shares:
-            if not isinstance(given, Mapping) and given not in (2, shares[-1][0]):  # 2: the default
-                raise InputError("lead_time", given, f"nothing beside the table {table_words(shares)}")
+            if not isinstance(lead_time, Mapping) and lead_time not in (2, shares[-1][0]):  # 2: the default
+                raise InputError("lead_time", lead_time, f"nothing beside the table {table_words(shares)}")
             object.__setattr__(self, "lead_time", shares[-1][0])
         object.__setattr__(self, "lead_times", shares if len(shares) > 1 else ())
         if self.lead_times and self.expedited_lead_time is not None:
@@ -389,8 +389,8 @@ class Switches(OnSeries):
             pipeline[before] += units
         by_age = [number(f"ages[{i}]", x, 0.0, NO_LIMIT) for i, x in enumerate(ages)]
         if len(by_age) > self.ages:
-            wanted = f"at most {self.ages}: shelf_life less one" if self.ages else "none without a longer shelf_life"
-            raise InputError("ages", f"{len(by_age)} values", wanted)
+            expected = f"at most {self.ages}: shelf_life less one" if self.ages else "none without a longer shelf_life"
+            raise InputError("ages", f"{len(by_age)} values", expected)
         by_age += [0.0] * (max(1, self.ages) - len(by_age))
         if self.shelf_life is not None and sum(by_age) != max(stock, 0.0):
             raise InputError(
@@ -417,9 +417,9 @@ class Switches(OnSeries):
             y = y.demand
         else:
             arriving = general_rules.arriving_of(pipeline, s, p)
-        found = general_rules.issued(s, arriving, y, p)
-        demand, owed, short = max(float(y), 0.0), max(-s.on_hand, 0.0), found[-1]
-        missed, left = min(short, demand), sum(found[1:-1])
+        by_age = general_rules.issued(s, arriving, y, p)
+        demand, owed, short = max(float(y), 0.0), max(-s.on_hand, 0.0), by_age[-1]
+        missed, left = min(short, demand), sum(by_age[1:-1])
         revenue = p.price * (demand + owed - short)
         parts = {
             "holding": p.holding * left,
@@ -436,7 +436,7 @@ class Switches(OnSeries):
         if self.has_two_suppliers:
             parts["expedited"] = supplier_rules.expedited_of(a, p)
         if p.life > 0.0:
-            parts |= {"waste": found[0], "disposal": p.disposal * found[0]}
+            parts |= {"waste": by_age[0], "disposal": p.disposal * by_age[0]}
         return parts
 
     def general_figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
@@ -454,8 +454,8 @@ class Switches(OnSeries):
             old = states[:, :, 1 : self.places + 1] * (ages >= draw[..., None])
             arriving = due * (old.sum(axis=2) + np.where(draw == 0.0, orders, 0.0))
         served = np.minimum(np.maximum(states[:, :, 0] + arriving, 0.0), outcomes).sum(axis=1)
-        asked = outcomes.sum(axis=1)
-        return {"fill_rate": np.where(asked > 0.0, served / np.where(asked > 0.0, asked, 1.0), 1.0)}
+        demand = outcomes.sum(axis=1)
+        return {"fill_rate": np.where(demand > 0.0, served / np.where(demand > 0.0, demand, 1.0), 1.0)}
 
     def at_level(self, level: float) -> Any:
         """Where a replay begins: `level` units in stock, and as much for every period until today's order arrives."""
@@ -496,7 +496,7 @@ class Switches(OnSeries):
 def _breaks(field: str, value: Any, first: float) -> Breaks:
     """Sizes of orders, ascending, and the unit costs from there on, which fall."""
     pairs = list(value.items()) if isinstance(value, Mapping) else list(value)
-    found: list[tuple[float, float]] = []
+    breaks: list[tuple[float, float]] = []
     for pair in pairs:
         if not isinstance(pair, Sequence) or len(pair) != 2:
             raise InputError(field, repr(value), "a unit cost for each order size, such as {100 = 4.5, 500 = 4.2}")
@@ -504,16 +504,16 @@ def _breaks(field: str, value: Any, first: float) -> Breaks:
             size = float(pair[0])
         except (TypeError, ValueError):
             raise InputError(field, repr(pair[0]), "units of an order") from None
-        found.append((number(field, size, 0.0, NO_LIMIT), number(f"{field}[{size:g}]", pair[1])))
-    found.sort()
+        breaks.append((number(field, size, 0.0, NO_LIMIT), number(f"{field}[{size:g}]", pair[1])))
+    breaks.sort()
     before = (0.0, first)
-    for size, cost in found:
+    for size, cost in breaks:
         if not size > before[0]:
             raise InputError(field, f"{size:g}", "order sizes above 0, each once")
         if not cost < before[1]:
             raise InputError(f"{field}[{size:g}]", cost, f"less than {before[1]:g}, the unit cost of smaller orders")
         before = (size, cost)
-    return tuple(found)
+    return tuple(breaks)
 
 
 def _columns(breaks: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:

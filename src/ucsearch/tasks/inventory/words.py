@@ -32,17 +32,17 @@ def general_situation(s: Any, p: Any, units: str, suppliers: Sequence[str], shar
     place = int(s.clock)
     calendar = Calendar(p.open, p.due, p.slot, p.span)
     if shares:
-        told = ", ".join(_ordered_words(shares, p, place, k + 1, x) for k, x in enumerate(s.pipeline) if x)
+        orders = ", ".join(_ordered_words(shares, p, place, k + 1, x) for k, x in enumerate(s.pipeline) if x)
     else:
         due = [(calendar.delivery(place, k), x) for k, x in enumerate(s.pipeline) if x]
-        told = ", ".join(f"{figure(x)} {_when(periods)}" for periods, x in due)
-    text += f"; on order: {told}" if told else "; nothing on order"
+        orders = ", ".join(f"{figure(x)} {_when(periods)}" for periods, x in due)
+    text += f"; on order: {orders}" if orders else "; nothing on order"
     if not p.open[place]:
         ahead = next(k for k in range(1, 400) if p.open[(place + k) % len(p.open)])
         return f"{text}. No order day; the next is {_when(ahead)}"
     if shares:
-        told = ", ".join(f"{_when(k)} ({100 * share:.3g} %)" for k, share in arrivals(shares, p.due, place))
-        return f"{text}. An order arrives {told}"
+        orders = ", ".join(f"{_when(k)} ({100 * share:.3g} %)" for k, share in arrivals(shares, p.due, place))
+        return f"{text}. An order arrives {orders}"
     if not suppliers:
         return f"{text}. An order arrives {_when(calendar.arrival(place))}"
     slow, fast = _when(calendar.arrival(place)), _when(calendar.delivery(place, int(p.fast_slot[place])))
@@ -78,13 +78,15 @@ def _when(periods: int) -> str:
 def notes_of(sent: Sent, bought: Sequence[Purchase], terminal: Any, units: str) -> list[str]:
     """Units that a level or a rounded size orders (`bought`); the largest size offered, or an order that lasts past the
     periods planned; sizes too far apart. `terminal` is what values stock at the end."""
-    order = sum(one.units for one in bought)
+    order = sum(purchase.units for purchase in bought)
     notes = [f"orders {order:g} {units}"] if len(bought) == 1 and order != sent.action else []
     offered = np.array(sent.offered).reshape(len(sent.offered), -1)  # (m, suppliers)
     if sent.released and order > 0.0:
         largest = (np.array(sent.action) == offered.max(axis=0)).ravel() & (offered.max(axis=0) > 0.0)
         names = [
-            f" from {one.supplier}" if one.supplier else "" for one, top in zip(bought, largest, strict=True) if top
+            f" from {purchase.supplier}" if purchase.supplier else ""
+            for purchase, top in zip(bought, largest, strict=True)
+            if top
         ]
         if len(offered) > 1:
             notes += [f"the largest size offered{name}: larger ones were not tried" for name in names]

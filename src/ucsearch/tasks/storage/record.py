@@ -171,10 +171,10 @@ class Storage(StablePlan):
         """The starting state. `level` is the energy in store; `last` the previous step's power; `cycles` what is left
         of the cycle budget (by default all of it); `planned` the previous plan's powers from this step on; `due` the
         steps in which the level must reach the target (0: no matter)."""
-        left = limit("cycles", self.cycles if cycles is None else cycles)
+        cycles_left = limit("cycles", self.cycles if cycles is None else cycles)
         energy = number("level", level, 0.0, self.capacity)
         power = number("last", last, -NO_LIMIT)
-        budget = left if left == NO_LIMIT else left * self.capacity
+        budget = cycles_left if cycles_left == NO_LIMIT else cycles_left * self.capacity
         rest = self.plan_fields(planned, allowance)
         wait = float(whole("due", due, 0, 100_000))
         if wait > 0.0 and self.target is None:
@@ -225,11 +225,13 @@ class Storage(StablePlan):
     def defaults(cls, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """What is left at the end is worth what the forecast says. A store is planned for a day, because a shorter plan
         sees half of what prices do; a plan by days sees a week."""
-        found: dict[str, dict[str, Any]] = {"task": {} if "end_value" in content["task"] else {"end_price": "forecast"}}
+        tables: dict[str, dict[str, Any]] = {
+            "task": {} if "end_value" in content["task"] else {"end_price": "forecast"}
+        }
         if (hours := PERIOD_HOURS.get(content.get("period", ""))) is not None:
-            found["task"]["hours"] = hours
-            found["policy"] = {"depth": round(24.0 / hours) if hours < 24.0 else 7}
-        return found
+            tables["task"]["hours"] = hours
+            tables["policy"] = {"depth": round(24.0 / hours) if hours < 24.0 else 7}
+        return tables
 
     def relaxed(self) -> Storage:
         """The same store without a lattice: any power between the smallest and the largest."""
@@ -242,13 +244,13 @@ class Storage(StablePlan):
 
     def refinements(self, settings: Any, changed: Changes) -> list[tuple[str, Changes]]:
         """Finer levels of charge besides, and the other end value if it was not tried."""
-        found = super().refinements(settings, changed)
+        plans = super().refinements(settings, changed)
         if self.level_step is not None:
             finer = 0.5 * self.level_step
             nodes = 4 * settings.proof.node_budget
             change = {"task": {"level_step": finer}, "proof": {"node_budget": nodes}}
-            found.insert(3 if settings.season > 1 else 2, (f"levels of {finer:g}", change))
-        return found if "end_price" in changed.get("task", {}) else [*found, self._other_end()]
+            plans.insert(3 if settings.season > 1 else 2, (f"levels of {finer:g}", change))
+        return plans if "end_price" in changed.get("task", {}) else [*plans, self._other_end()]
 
     def _other_end(self) -> tuple[str, Changes]:
         if self.end_price == "forecast":
