@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,16 @@ class OrderPair:
 @dataclass(frozen=True, kw_only=True)
 class Switches(OnSeries):
     """Fields of an inventory that are off by default."""
+
+    if TYPE_CHECKING:  # those of `LeadTimeInventory` that they go with
+        lead_time: int
+        order_sizes: Sequence[float]
+        orders: Literal["quantity", "level"]
+        unmet: Literal["lost", "backordered"]
+        shortage: float
+        unit_cost: float
+        spoilage: float
+        ramp: float | None
 
     order_days: Sequence[str] = ()  # weekdays on which orders may be placed; none: all
     delivery_days: Sequence[str] = ()  # weekdays on which orders arrive; none: all
@@ -100,7 +110,7 @@ class Switches(OnSeries):
     @property
     def lowest_cost(self) -> float:
         """Currency for a unit of the largest order: what a unit that is left need not cost again."""
-        return min([float(getattr(self, "unit_cost", 0.0)), *(cost for _, cost in self.breaks)])
+        return min([float(self.unit_cost), *(cost for _, cost in self.breaks)])
 
     def price_notes(self, bought: Sequence[Purchase]) -> list[str]:
         """At which of its prices an order is."""
@@ -132,7 +142,7 @@ class Switches(OnSeries):
     @property
     def calendar(self) -> Calendar:
         """When orders may be placed and arrive; of one place where every period is alike."""
-        return self._calendar_of(int(getattr(self, "lead_time", 0)))
+        return self._calendar_of(self.lead_time)
 
     def _calendar_of(self, lead: int) -> Calendar:
         return self._days.calendar(lead, self.first_day)
@@ -210,7 +220,7 @@ class Switches(OnSeries):
         self._check_lead_times()
         choice("discount", self.discount, ("all-units", "incremental"))
         for name in ("price_breaks", "expedited_price_breaks"):
-            first = getattr(self, name.replace("price_breaks", "unit_cost"), 0.0)
+            first = getattr(self, name.replace("price_breaks", "unit_cost"))
             object.__setattr__(self, name, _breaks(name, getattr(self, name), first))
         if self.discount != "all-units" and not (self.price_breaks or self.expedited_price_breaks):
             raise InputError("price_breaks", "nothing", "order sizes with their unit costs, because discount is given")
@@ -234,8 +244,8 @@ class Switches(OnSeries):
                 continue
             if not 0.0 < value < 1.0:
                 raise InputError(name, value, "a share between 0 and 1, such as 0.95")
-            if getattr(self, "shortage", 0.0) > 0.0:
-                raise InputError("shortage", getattr(self, "shortage", 0.0), f"0 with {name}, which takes its place")
+            if self.shortage > 0.0:
+                raise InputError("shortage", self.shortage, f"0 with {name}, which takes its place")
         if self.fill_rate is not None and self.service_level is not None:
             raise InputError("fill_rate, service_level", "both", "one of them")
         if self.has_calendar:
@@ -244,10 +254,10 @@ class Switches(OnSeries):
         self._check_suppliers()
         if not self.is_general:
             return
-        if self.shelf_life is not None and getattr(self, "spoilage", 0.0) > 0.0:
-            raise InputError("spoilage", getattr(self, "spoilage", 0.0), "0 together with shelf_life")
+        if self.shelf_life is not None and self.spoilage > 0.0:
+            raise InputError("spoilage", self.spoilage, "0 together with shelf_life")
         for name in ("base_stock_levels", "order_caps", "order_cycles", "is_planned"):
-            if getattr(self, name, False):
+            if getattr(self, name):
                 other = "stability_cost or change_budget" if name == "is_planned" else name
                 raise InputError(
                     other,
@@ -257,7 +267,7 @@ class Switches(OnSeries):
 
     def _check_lead_times(self) -> None:
         """A table of lead times is one under which orders do not cross; `lead_time` is then the longest."""
-        lead_time: Any = getattr(self, "lead_time", 0)
+        lead_time: Any = self.lead_time
         if isinstance(lead_time, Mapping):
             if self.lead_times:
                 raise InputError("lead_time, lead_times", "both", "one of them")
@@ -280,10 +290,10 @@ class Switches(OnSeries):
                 if getattr(self, name):
                     raise InputError("expedited_lead_time", "nothing", f"periods, because {name} is given")
             return
-        lead, sizes = int(getattr(self, "lead_time", 0)), getattr(self, "order_sizes", ())
+        lead, sizes = self.lead_time, self.order_sizes
         if not whole("expedited_lead_time", self.expedited_lead_time, 0, 12) < lead:
             raise InputError("expedited_lead_time", self.expedited_lead_time, f"less than lead_time, {lead}")
-        if getattr(self, "orders", "quantity") != "quantity":
+        if self.orders != "quantity":
             raise InputError("orders", "'level'", "'quantity' with two suppliers")
         object.__setattr__(self, "expedited_sizes", ascending("expedited_sizes", self.expedited_sizes or sizes, 0.0))
         names = tuple(self.suppliers) or ("regular", "expedited")
@@ -300,7 +310,7 @@ class Switches(OnSeries):
     @property
     def pairs(self) -> tuple[tuple[float, float], ...]:
         """Every regular order with every expedited one, as actions."""
-        regular = getattr(self, "order_sizes", ())
+        regular = self.order_sizes
         return tuple((slow, fast) for slow in regular for fast in self.expedited_sizes)
 
     @property
@@ -312,13 +322,13 @@ class Switches(OnSeries):
     def places(self) -> int:
         """Open orders that can be told apart."""
         if self.lead_times:
-            return int(getattr(self, "lead_time", 1))
+            return self.lead_time
         return max(self.calendar.places, self._fast.places) if self.has_two_suppliers else self.calendar.places
 
     @property
     def is_merged(self) -> bool:
         """Whether what arrives next counts as stock: the costs are the same, and there are fewer states."""
-        return getattr(self, "unmet", "lost") == "lost" and self.shelf_life is None
+        return self.unmet == "lost" and self.shelf_life is None
 
     def general_params(self, plain: rules.Params) -> general_rules.Params:
         """The parameters as `general_rules` read them."""
@@ -354,7 +364,7 @@ class Switches(OnSeries):
     def _spans(self) -> int:
         """Length of `levels`: the same for every calendar with the same days, whatever holidays make of it."""
         apart = self._days.cycle if self.order_days and self.review_periods > 1 else self.review_periods
-        return 2 * apart + int(getattr(self, "lead_time", 0)) + (21 if self.holidays else 14)
+        return 2 * apart + self.lead_time + (21 if self.holidays else 14)
 
     def general_state(
         self, on_hand: float, open_orders: Sequence[float], last: float | None, ages: Sequence[float],
@@ -367,7 +377,7 @@ class Switches(OnSeries):
             raise InputError("clock", "nothing", "a date of the period, or the place in the calendar")
         if place >= len(calendar.open):
             raise InputError("clock", place, f"a place of the calendar, from 0 to {len(calendar.open) - 1}")
-        low = 0.0 if getattr(self, "unmet", "lost") == "lost" else -NO_LIMIT
+        low = 0.0 if self.unmet == "lost" else -NO_LIMIT
         stock = number("on_hand", on_hand, low, NO_LIMIT)
         pipeline = [0.0] * self.places
         for i, units in enumerate(open_orders):
@@ -401,7 +411,7 @@ class Switches(OnSeries):
             newest_first = list(open_orders) if self.lead_times else list(reversed(list(open_orders)))
             last = next((x for x in newest_first if x), 0.0)
         previous = number("last", last, 0.0, NO_LIMIT)
-        has_ramp = getattr(self, "ramp", None) is not None
+        has_ramp = self.ramp is not None
         return general_rules.State(stock, tuple(pipeline), previous if has_ramp else 0.0, tuple(by_age), float(place))
 
     def general_parts(self, s: Any, a: Any, y: Any, p: Any) -> dict[str, float]:
@@ -460,7 +470,7 @@ class Switches(OnSeries):
     def at_level(self, level: float) -> Any:
         """Where a replay begins: `level` units in stock, and as much for every period until today's order arrives."""
         if not self.is_general:
-            lead = int(getattr(self, "lead_time", 0))
+            lead = self.lead_time
             return self.state(level, [level] * lead, level)
         if self.lead_times:
             usual = round(math.fsum(lead * share for lead, share in self.lead_shares))
