@@ -276,7 +276,7 @@ def test_from_hold_to_an_action(tmp_path: Path) -> None:
         id = await id_of(client, "on hold")
         path = f"/console/decisions/{id}/override"
         form = (await person.look(path)).text
-        assert "None of the recorded actions is allowed" in form
+        assert "The rules allow none of the actions offered" in form
         given = {"choice": "other", "why": "the open order was placed by hand"}
         # Against the rules: told, and nothing is recorded.
         broken = await person.send(path, path, other="40", **given)
