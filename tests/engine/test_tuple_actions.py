@@ -149,7 +149,7 @@ def test_policies_and_panels_hold_them():
     decided = uc.decide(TUPLES, START, LAW, CASES["closed"][0], run=PLAIN)
     assert policy.action(START) == decided.action
     assert set(policy.action_values(START)) == {a for a in GRID if sum(a) <= 4.0}
-    assert policy.table()["action"].to_list() == [list(decided.action)]
+    assert list(map(tuple, policy.table()["action"].to_list())) == [decided.action]
     panel = uc.decide_panel(TUPLES, [START, START], LAW, CASES["closed"][0], run=PLAIN)
     assert panel[1].action == decided.action
     assert [TUPLES.action_of(a) for a in panel.action.tolist()] == [decided.action] * 2
