@@ -153,7 +153,7 @@ def test_policies_and_panels_hold_them():
     panel = uc.decide_panel(TUPLES, [START, START], LAW, CASES["closed"][0], run=PLAIN)
     assert panel[1].action == decided.action
     assert [TUPLES.action_of(a) for a in panel.action.tolist()] == [decided.action] * 2
-    assert panel.frame()["action"].to_list() == [list(decided.action)] * 2
+    assert list(map(tuple, panel.frame()["action"].to_list())) == [decided.action] * 2
 
 
 def test_a_panel_is_recorded(tmp_path):
