@@ -21,12 +21,12 @@ from ucsearch.formatting import action_figure
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
 
-__all__ = ["Case", "Source", "case_of", "cases_of", "law_kind", "source_of", "use_table"]
+__all__ = ["Case", "SearchSource", "case_of", "cases_of", "law_kind", "source_of", "use_table"]
 
 Floats = NDArray[np.float64]
 
 
-class Source(NamedTuple):
+class SearchSource(NamedTuple):
     """What was searched, to be valued again at prices. Windows of one panel share `inputs`."""
 
     layout: Layout
@@ -56,7 +56,7 @@ class Case:
     record: str = ""  # id of the decision's record
     size: float = 0.0  # the most that was added up for one of its values, in absolute terms
     eps: float = LEAST  # share of it that may be rounding
-    source: Source | None = None  # what was searched, where limits of later steps need it
+    source: SearchSource | None = None  # what was searched, where limits of later steps need it
 
     def label(self, action: Any) -> str:
         """An action as the task calls it."""
@@ -136,16 +136,16 @@ def _cases(certified: CertifiedPanel, windows: NDArray[np.int64], sent: Sequence
                 record=alone.record,
                 size=float(size[k]),
                 eps=float(evidence.share[k]),
-                source=Source(plan.layout, plan.settings, plan.inputs, w, counts[w], plan.engine == "compiled"),
+                source=SearchSource(plan.layout, plan.settings, plan.inputs, w, counts[w], plan.engine == "compiled"),
             )
         )
     return cases
 
 
-def source_of(plan: Plan) -> Source:
+def source_of(plan: Plan) -> SearchSource:
     """What a single search read and counted."""
     counts = searched_counts(plan.outputs)[plan.window]
-    return Source(plan.layout, plan.settings, plan.inputs, plan.window, counts, plan.engine == "compiled")
+    return SearchSource(plan.layout, plan.settings, plan.inputs, plan.window, counts, plan.engine == "compiled")
 
 
 def searched_counts(outputs: Outputs) -> NDArray[np.int64]:

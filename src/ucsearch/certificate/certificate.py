@@ -147,7 +147,7 @@ class Certificate:
 
 
 def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
-    """Row w of a certified panel."""
+    """WindowRow w of a certified panel."""
     plan, row = panel.plan[w], panel.row(w)
     e, index, actions = row.evidence, row.released, plan.actions
     claims: dict[str, Any] = dict(zip(_CLAIMS, row.claims, strict=True))
@@ -240,7 +240,7 @@ def _closed(plan: Plan) -> Closed:
 Floats = NDArray[np.float64]
 
 
-class Row(NamedTuple):
+class WindowRow(NamedTuple):
     """One window of a panel; the arrays' elements as Python's own numbers and lists."""
 
     evidence: Any  # as `Evidence`, without its first axis
@@ -279,11 +279,11 @@ class CertifiedPanel:
     def __getitem__(self, w: int) -> Certificate:
         return certificate_of(self, range(len(self))[w])
 
-    def row(self, w: int) -> Row:
+    def row(self, w: int) -> WindowRow:
         """Window w in plain numbers."""
         arrays = (self.plan.outputs.table, self.paths, self.upper_paths, self.released, self.oracle_nodes)
         evidence, claims, rest = ([x[w].tolist() for x in part] for part in (self.evidence, self.claims, arrays))
-        return Row(Evidence(*evidence), Claims(*claims), *rest)
+        return WindowRow(Evidence(*evidence), Claims(*claims), *rest)
 
     @property
     def member_feasible(self) -> Floats:

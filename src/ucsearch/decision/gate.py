@@ -195,7 +195,7 @@ class GateInput(NamedTuple):
         return self.panel.plan.status
 
 
-class Terms(NamedTuple):
+class GateTerms(NamedTuple):
     """What says whether a condition is asked for, and its limit: the same for every panel."""
 
     gate: Gate
@@ -211,7 +211,7 @@ class BuiltIn:
     reason: Reason
     figure: Callable[[GateInput], object]  # (W,), or one for all
     operator: str = "=="
-    limit: Callable[[Terms], float | None] = lambda x: 1.0
+    limit: Callable[[GateTerms], float | None] = lambda x: 1.0
     reasons: Callable[[GateInput], tuple[Reason, ...]] | None = None  # one per window, instead of `reason`
 
     def check(self, x: GateInput, limit: float) -> CheckedCondition:
@@ -225,7 +225,7 @@ class BuiltIn:
 
 
 @lru_cache(maxsize=256)
-def _conditions_of(terms: Terms) -> tuple[tuple[BuiltIn, float], ...]:
+def _conditions_of(terms: GateTerms) -> tuple[tuple[BuiltIn, float], ...]:
     """The conditions that a gate asks for, with their limits."""
     limits = [(condition, condition.limit(terms)) for condition in BUILT_IN]
     return tuple((condition, float(limit)) for condition, limit in limits if limit is not None)
@@ -363,7 +363,7 @@ BUILT_IN = (
 def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[CheckedCondition]:
     """Every condition that is asked for, the task's own ones last."""
     x, closed = GateInput(gate, panel, context), panel.plan.policy.mode == "closed"
-    rows = [condition.check(x, limit) for condition, limit in _conditions_of(Terms(gate, closed))]
+    rows = [condition.check(x, limit) for condition, limit in _conditions_of(GateTerms(gate, closed))]
     # A search that was not ended says nothing of it: without a clock nobody asked. Nor does an action that is not tied,
     # unless the gate demands it.
     silent = (IN_TIME,) if gate.allow_ties is False else (IN_TIME, TIE_ALLOWED)

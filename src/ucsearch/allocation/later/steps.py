@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.allocation.cases import Case, Source
+from ucsearch.allocation.cases import Case, SearchSource
 from ucsearch.allocation.later.paths import Draws, Later, Limits, priced_horizon, simulate
 from ucsearch.allocation.later.priced import Priced, Valued
 from ucsearch.allocation.problem import Problem, Resource, Shared
@@ -110,7 +110,7 @@ def plan_steps(
     return Planned(priced, limits, prices, valued, free, problem)
 
 
-def _graph(group: list[tuple[Case, Source]], shared: Sequence[Shared]) -> Graph:
+def _graph(group: list[tuple[Case, SearchSource]], shared: Sequence[Shared]) -> Graph:
     """Series that were searched together, with the uses of what is shared, in its units."""
     task, (layout, settings, inputs, _, _, compiled) = group[0][0].task, group[0][1]
     rows = np.array([source.window for _, source in group])
