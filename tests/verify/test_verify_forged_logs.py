@@ -78,6 +78,13 @@ def test_a_request_is_answered_once(log: Path, tmp_path: Path) -> None:
         )  # fmt: skip
 
 
+def test_a_record_that_stands_in_no_chain_answers_no_request(log: Path, tmp_path: Path) -> None:
+    lines = lines_of(log)
+    path = write_lines(tmp_path / "lines", lines)
+    path.write_bytes(canonical(lines[0][0]) + b"\n" + path.read_bytes())
+    assert [v.status for v in verdicts(path)] == ["malformed"] + ["valid"] * len(lines)  # it came without its arrays
+
+
 def swapped(lines: list[Line]) -> list[Line]:
     return [*lines[:DECISIONS], lines[-1], lines[-2]]
 
