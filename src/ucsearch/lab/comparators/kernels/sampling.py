@@ -56,8 +56,8 @@ class Plans(NamedTuple):
     weight: Floats
     order: Ints  # the best different plans, best first
     memory: Ints  # (memory, d) plans that stay
-    held_gain: Floats
-    held_U: Floats
+    memory_gain: Floats
+    memory_U: Floats
 
 
 class Draw(NamedTuple):
