@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from ucsearch.lab.data.published import DataFile
+    from ucsearch.lab.data.registry import DataFile
 
 from ucsearch.cli.terminal import NEEDS_A_PERSON, UNUSABLE, print_table
 
