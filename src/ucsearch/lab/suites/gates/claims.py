@@ -124,9 +124,9 @@ def value_verdict(conclusion: Mapping[str, Any] | None, looks: int, seen: str = 
     reasons = [_failure(row) for row in gate if not row["pass"]]
     if looks != 1:
         reasons.append(f"the test split was opened {looks} times, expected once")
-    held = is_worth_using(conclusion, looks)
-    passed = held and not seen
-    if held and seen:
+    conditions_hold = is_worth_using(conclusion, looks)
+    passed = conditions_hold and not seen
+    if conditions_hold and seen:
         reasons.append(seen)
     if passed:
         reasons = [f"all {len(gate)} conditions of the value gate hold and the test split was opened once"]
@@ -151,19 +151,19 @@ def _primary_verdict(conclusion: Mapping[str, Any], looks: int, seen: str) -> di
 
 def value_text(verdict: Mapping[str, Any], conclusion: Mapping[str, Any] | None) -> str:
     """The value gate in one line of a table."""
-    found = verdict["value"]["class"]
+    value_class = verdict["value"]["class"]
     if conclusion is None:
-        return str(found)
+        return str(value_class)
     if conclusion["gate"] == GATE:
-        return f"{found} ({conclusion['endpoint']}); power {conclusion['power']:.2f}"
+        return f"{value_class} ({conclusion['endpoint']}); power {conclusion['power']:.2f}"
     bounds = [row for row in conclusion["gate"] if row["name"] in ("practitioner", "sampler")]
-    held = sum(row["pass"] is True for row in bounds)
+    bounds_held = sum(row["pass"] is True for row in bounds)
     low = min(bounds, key=lambda row: -math.inf if row["left"] is None else row["left"] - row["right"], default=None)
     worst = (
         "" if low is None else f"; weakest {low['comparator']} in {low['family']} {_figure(low['left'], signed=True)}"
     )
     power = f"; power {conclusion['power']:.2f}" + (" (underpowered)" if conclusion["underpowered"] else "")
-    return f"{found}: {held}/{len(bounds)} bounds{worst}{power}"
+    return f"{value_class}: {bounds_held}/{len(bounds)} bounds{worst}{power}"
 
 
 def _seen(one: Mapping[str, Any]) -> str:

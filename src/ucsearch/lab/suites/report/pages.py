@@ -48,16 +48,16 @@ def write_reports(directory: Path, out: Path | None = None) -> list[Path]:
     """
     if out is not None and out.suffix != ".html" and out.is_file():
         raise InputError("--out", str(out), "a file that ends in .html, or a folder")
-    found = _load(directory)
-    if [report.folder for report in found] == [directory]:
+    reports = _load(directory)
+    if [report.folder for report in reports] == [directory]:
         target = directory / NAME if out is None else out if out.suffix == ".html" else out / NAME
-        return [_write(target, suite_page(found[0]))]
+        return [_write(target, suite_page(reports[0]))]
     if out is not None and out.suffix == ".html":
-        raise InputError("--out", str(out), f"a folder, since {directory} holds {len(found)} suites")
+        raise InputError("--out", str(out), f"a folder, since {directory} holds {len(reports)} suites")
     root = out or directory
-    places = [report.folder.relative_to(directory) for report in found]
-    pages = [suite_page(e, back="../" * len(p.parts) + NAME) for e, p in zip(found, places, strict=True)]
-    index = index_page([(e, quote(f"{p.as_posix()}/{NAME}")) for e, p in zip(found, places, strict=True)])
+    places = [report.folder.relative_to(directory) for report in reports]
+    pages = [suite_page(e, back="../" * len(p.parts) + NAME) for e, p in zip(reports, places, strict=True)]
+    index = index_page([(e, quote(f"{p.as_posix()}/{NAME}")) for e, p in zip(reports, places, strict=True)])
     written = [_write(root / NAME, index)]
     return written + [_write(root / place / NAME, page) for place, page in zip(places, pages, strict=True)]
 
@@ -70,12 +70,12 @@ def _load(directory: Path) -> list[EvidenceReport]:
     folders = [directory] if (directory / "manifest.json").is_file() else find_evidence(directory)
     if not folders:
         raise InputError("DIR", str(directory), "a folder with evidence (manifest.json), or a folder of such folders")
-    found = [verify_evidence(folder, decisions=0) for folder in folders]
-    for report in found:
+    reports = [verify_evidence(folder, decisions=0) for folder in folders]
+    for report in reports:
         if not report.ok:
             why = report.malformed or report.problems[0]
             raise EvidenceError(f"{report.folder}: {why}; no report was written")
-    return found
+    return reports
 
 
 def _write(path: Path, page: str) -> Path:
@@ -106,10 +106,10 @@ def suite_page(report: EvidenceReport, back: str = "") -> str:
     p, rows = evidence.predicate, evidence.rows
     tone, name, meaning, said = _headline(p)
     shown = [row for row in rows if row["split"] == "test"] or [row for row in rows if row["split"] == "design"]
-    held = [
-        (f"{title}: {sum(r['pass'] is True for r in found)} of {count_text(len(found), 'row')} hold",
-         figures.conditions("", found))
-        for title, found in (("Promotion gate", p["gate"]), ("Checks", p["checks"])) if found
+    condition_tables = [
+        (f"{title}: {sum(r['pass'] is True for r in conditions)} of {count_text(len(conditions), 'row')} hold",
+         figures.conditions("", conditions))
+        for title, conditions in (("Promotion gate", p["gate"]), ("Checks", p["checks"])) if conditions
     ]  # fmt: skip
     tables = [figures.manifest_table(content) for content in p["tables"]]
     if p["audit"]:
@@ -118,15 +118,17 @@ def suite_page(report: EvidenceReport, back: str = "") -> str:
     failures = figures.failures(p)
     failures["worst"] = figures.worst_series(p, rows) if p["deltas"] else None
     cost = (p["protocol"] or {}).get("form") == "cost"
-    own = (p["settings"].get(p["kind"]) or {}).get("comparators") or {}
+    comparators = (p["settings"].get(p["kind"]) or {}).get("comparators") or {}
     return _rendered(
         "suite", str(p["title"]), evidence.statement, suite=p["suite"], verdict=p["verdict"], tone=tone,
-        name=name, meaning=meaning, said=said, key=figures.key_figures(p["verdict"]["key"]), conditions=held, back=back,
+        name=name, meaning=meaning, said=said, key=figures.key_figures(p["verdict"]["key"]),
+        conditions=condition_tables, back=back,
         value=_value(evidence), tested=_tested(evidence, shown), forests=figures.forests(p),
         deltas=figures.deltas(p), why_no_deltas=_why_no_deltas(shown),
         form="(cost of the comparator − ours) / (their sum)" if cost
         else "(our reward − the comparator's) / (sum of their magnitudes)",
-        few=own.get("series"), tables=tables, failures=failures, commands=_commands(p), has_data=bool(p["data"]),
+        few=comparators.get("series"), tables=tables, failures=failures, commands=_commands(p),
+        has_data=bool(p["data"]),
         notes=[note for note in report.notes if not note.endswith("sampled decisions were verified")],
         is_shipped=p["suite"] in suite_names(),
     )  # fmt: skip
@@ -143,8 +145,13 @@ def _headline(p: Mapping[str, Any]) -> tuple[str, str, str, str]:
     alone, else of the claim class."""
     claim, value = p["verdict"]["class"], p["value"]
     if value is not None and value["gate"] == GATE and not p["gate"]:
-        found = p["verdict"]["value"]["class"]
-        return {"shown": "certified", "behind": "no-go"}.get(found, "boundary"), found.capitalize(), conclusion(p), ""
+        value_class = p["verdict"]["value"]["class"]
+        return (
+            {"shown": "certified", "behind": "no-go"}.get(value_class, "boundary"),
+            value_class.capitalize(),
+            conclusion(p),
+            "",
+        )
     return claim, *CLASSES[claim], p["verdict"]["interpretation"]
 
 
@@ -179,9 +186,9 @@ def _tested(evidence: Evidence, shown: Sequence[Mapping[str, Any]]) -> dict[str,
         series = count_text(len({(r["family"], r["series"]) for r in shown}), "series", "series")
         against = f"{policy_name(UC)} against {joined(others)}" if UC in names and others else joined(others)
         where = f"on {count_text(len(shown), 'window')} of {series} in {families} ({shown[0]['split']} split)"
-        told = f"{against}, {where}."
+        sentence = f"{against}, {where}."
     else:
-        told = "No policy was run on held-out data."
+        sentence = "No policy was run on held-out data."
     lines = []
     for name in ordered:
         figures_of = [(r["policies"].get(name) or {}, r.get("decisions") or 1) for r in shown]
@@ -191,25 +198,25 @@ def _tested(evidence: Evidence, shown: Sequence[Mapping[str, Any]]) -> dict[str,
         if nodes:
             lines.append([policy_name(name), mean(nodes), "yes" if proved else "no"])
     of_compute = ["Policy", "Nodes per decision", "Oracle nodes among them"]
-    own = [i for i, line in enumerate(lines) if line[0] == policy_name(UC)]
+    our_lines = [i for i, line in enumerate(lines) if line[0] == policy_name(UC)]
     card = f"{p['card']['name']} ({p['card']['sha256'][:8]}…)"
-    found = {"suite": p["suite"], "kind": p["kind"], "chosen on validation": selection.get("candidate"),
+    named_facts = {"suite": p["suite"], "kind": p["kind"], "chosen on validation": selection.get("candidate"),
              "risk λ": selection.get("risk"), "test split opened": count_text(p["looks"], "time"),
              "seeds": joined([str(v) for v in dict(p["seeds"]).values()]), "benchmark card": card,
              **p["versions"]}  # fmt: skip
-    facts = {figures.sentence(name): number(value) for name, value in found.items() if value is not None}
+    facts = {figures.sentence(name): number(value) for name, value in named_facts.items() if value is not None}
     candidates = []
     for c in selection.get("candidates") or []:
-        known = [c["figures"].get(k) for k in ("certificate", "risk_active_weakest", "margin", "utility")]
-        candidates.append([c["id"], c["risk"], "yes" if c["eligible"] else "no", *known])
+        candidate_figures = [c["figures"].get(k) for k in ("certificate", "risk_active_weakest", "margin", "utility")]
+        candidates.append([c["id"], c["risk"], "yes" if c["eligible"] else "no", *candidate_figures])
     ours = [i for i, line in enumerate(candidates) if line[0] == selection.get("candidate")]
     heads = ["Candidate", "λ", "Eligible", "Certificate", "Weakest risk-active", "Smallest mean delta", "Utility"]
     data = [[d["name"], bytes_text(d["bytes"]), d["status"], d["sha256"]] for d in p["data"]]
     series_of = {f"{split}, {family}": ids for split, of in p["splits"].items() for family, ids in of.items()}
     return {
-        "sentence": told, "facts": facts,
+        "sentence": sentence, "facts": facts,
         "splits": figures.splits(p, evidence.rows),
-        "policies": table("Policies and the compute they used", of_compute, lines, ours=own),
+        "policies": table("Policies and the compute they used", of_compute, lines, ours=our_lines),
         "reason": selection.get("reason", ""), "candidates_title": count_text(len(candidates), "candidate"),
         "candidates": table("", heads, candidates, ours=ours),
         "data": table("Data files", ["File", "Size", "Status", "SHA-256"], data),
@@ -221,29 +228,29 @@ def _tested(evidence: Evidence, shown: Sequence[Mapping[str, Any]]) -> dict[str,
 def _value(evidence: Evidence) -> dict[str, Any] | None:
     """What practitioners ask, where the suite does."""
     p = evidence.predicate
-    found, verdict = p["value"], p["verdict"]["value"]
-    if found is None:
+    value, verdict = p["value"], p["verdict"]["value"]
+    if value is None:
         return None
-    if found["gate"] == GATE:
+    if value["gate"] == GATE:
         heads = ["Against", "Its cost", "Our cost", "Saved, %", "from", "to", "Mean delta", "Lower"]
         names = ("cost", "own_cost", "saved", "saved_lower", "saved_upper", "mean", "lower")
-        rows = [[policy_name(d["opponent"]), *(d[k] for k in names)] for d in found["deltas"]]
+        rows = [[policy_name(d["opponent"]), *(d[k] for k in names)] for d in value["deltas"]]
         tables = [table("Cost on the test, and what is saved by cluster", heads, rows)]
-        tiles = {"verdict": verdict["class"], "endpoint": found["endpoint"], "compared with": joined(found["rivals"]),
-                 "power before the look": number(found["power"])}  # fmt: skip
+        tiles = {"verdict": verdict["class"], "endpoint": value["endpoint"], "compared with": joined(value["rivals"]),
+                 "power before the look": number(value["power"])}  # fmt: skip
     else:
         heads = ["Family", "Against", "Series", "Better on", "Mean delta", "Lower by series", "Lower by cluster",
                  "Needed above"]  # fmt: skip
         shown = ("series", "better", "mean", "by_series", "by_cluster", "floor")
-        rows = [[d["family"], policy_name(d["opponent"]), *(d[k] for k in shown)] for d in found["deltas"]]
+        rows = [[d["family"], policy_name(d["opponent"]), *(d[k] for k in shown)] for d in value["deltas"]]
         tuned = ((evidence.selection or {}).get("value") or {}).get("practitioners") or {}
         asked = [[policy_name(n), t["endpoint"], t["tries"], t["settings"]] for n, t in tuned.items()]
         tables = [
             table("Practitioners, each tuned on the same validation windows; samplers at equal time", heads, rows),
             table("How practitioners were tuned", ["Practitioner", "Asked", "Settings tried", "Chosen"], asked),
         ]
-        tiles = {"value gate": verdict["class"], "judged": number(found["candidate"]),
-                 "power before the look": number(found["power"])}  # fmt: skip
+        tiles = {"value gate": verdict["class"], "judged": number(value["candidate"]),
+                 "power before the look": number(value["power"])}  # fmt: skip
     reasons = [] if verdict["class"] in ("shown", "passed") else verdict["reasons"]
     return {"conclusion": conclusion(p), "tiles": tiles, "tables": tables, "reasons": reasons}
 
@@ -265,9 +272,10 @@ def index_page(entries: Sequence[tuple[EvidenceReport, str]]) -> str:
     ]  # fmt: skip
     counts = {name: sum(line["claim"] == name for line in lines) for name in CLASSES}
     summary = joined([f"{n} {CLASSES[c][0].lower()}" for c, n in counts.items() if n]) or "no verdicts"
-    kept = ("title", "kind", "looks", "selection", "verdict")
+    shown_members = ("title", "kind", "looks", "selection", "verdict")
     return _rendered(
-        "index", "Certification status", {p["suite"]: {key: p[key] for key in kept} for p in predicates}, lines=lines,
+        "index", "Certification status", {p["suite"]: {key: p[key] for key in shown_members} for p in predicates},
+        lines=lines,
         summary=f"{count_text(len(lines), 'suite')}: {summary}.",
         classes=table("", ["Class", "Meaning"], [[name, meaning] for name, meaning in CLASSES.values()]),
     )  # fmt: skip

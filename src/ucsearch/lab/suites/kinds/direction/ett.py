@@ -234,13 +234,13 @@ def _match(suite: Suite, job: SuiteJob, sources: tuple[DirectionSource, ...], mo
     def exposure(policy: Policy) -> float:
         seen = []
         for part, members in zip(parts, traces, strict=True):
-            (one,) = walk(s.config, [answers(s.config, members, policy, job.threads)], part.outcomes)
-            seen.append(float(np.abs(one.action).mean()))
+            (walked,) = walk(s.config, [answers(s.config, members, policy, job.threads)], part.outcomes)
+            seen.append(float(np.abs(walked.action).mean()))
         return float(np.mean(seen))
 
     target = exposure(policies(s.budget, s.risk, suite.seed)["uc"][0])
-    found = match_exposure(lambda risk: exposure(RiskGreedy(spread="variance", risk=risk)), target)
-    return {"risk": found.risk, "exposure": found.exposure, "target": target, "tried": [list(x) for x in found.tried]}
+    match = match_exposure(lambda risk: exposure(RiskGreedy(spread="variance", risk=risk)), target)
+    return {"risk": match.risk, "exposure": match.exposure, "target": target, "tried": [list(x) for x in match.tried]}
 
 
 def _validation(
@@ -254,8 +254,8 @@ def _validation(
     shown = {name: policies(s.budget, s.risk, suite.seed)[name] for name in ("greedy", "risk-greedy", "beam", "uc")}
     shown[MATCHED] = (RiskGreedy(spread="variance", risk=matched),)
     for name, (policy,) in shown.items():
-        (one,) = walk(s.config, [answers(s.config, members, policy, job.threads)], part.outcomes)
-        row["policies"][name] = figures(one, best, s.block)
+        (walked,) = walk(s.config, [answers(s.config, members, policy, job.threads)], part.outcomes)
+        row["policies"][name] = figures(walked, best, s.block)
     row["candidates"] = {name: {"policies": {"forecast": found}} for name, found in scores.items()}
     return row
 
@@ -290,8 +290,8 @@ def _certified(suite: Suite, job: SuiteJob, part: SeriesPart, members: Floats, m
     """UC-Beam's own walk, decision by decision, with certificates."""
     s: DirectionSettings = suite.settings
     (policy,) = policies(s.budget, s.risk, suite.seed)["uc"]
-    (own,) = walk(s.config, [answers(s.config, members, policy, job.threads)], part.outcomes)
-    return certified_walk(s.config, members, own.action, policy, model=model.id, threads=job.threads)
+    (walked,) = walk(s.config, [answers(s.config, members, policy, job.threads)], part.outcomes)
+    return certified_walk(s.config, members, walked.action, policy, model=model.id, threads=job.threads)
 
 
 def _sample(

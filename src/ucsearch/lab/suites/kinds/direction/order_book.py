@@ -155,9 +155,9 @@ class OrderBook(SuiteKind):
 
 def _classifiers(s: LobSettings, book: Book, penalties: Mapping[str, float]) -> dict[str, Classifier]:
     """All classifiers by name; ridge under the names and with the penalties given."""
-    found: dict[str, Classifier] = {"majority": majority, "last-move": last_move}
-    found |= {name: partial(ridge, penalty=p) for name, p in penalties.items()}
-    return found | {one.name: one for one in (load_networks(book.name, s.seeds) if s.seeds else ())}
+    classifiers: dict[str, Classifier] = {"majority": majority, "last-move": last_move}
+    classifiers |= {name: partial(ridge, penalty=p) for name, p in penalties.items()}
+    return classifiers | {one.name: one for one in (load_networks(book.name, s.seeds) if s.seeds else ())}
 
 
 def _losses(s: LobSettings, book: Book, job: SuiteJob) -> dict[str, float]:
@@ -173,7 +173,7 @@ def _said(odds: Floats, guess: Ints, label: Ints, level: float) -> dict[str, flo
     rows = np.arange(len(label))
     order = np.argsort(-odds, axis=1, kind="stable")
     before = np.cumsum(np.take_along_axis(odds, order, axis=1), axis=1) - np.take_along_axis(odds, order, axis=1)
-    held = before < level - _ROUNDING  # a label is in the set unless those before it suffice
+    in_set = before < level - _ROUNDING  # a label is in the set unless those before it suffice
     rank = np.argmax(order == label[:, None], axis=1)
     scores = []
     for c in range(len(CLASSES)):
@@ -187,8 +187,8 @@ def _said(odds: Floats, guess: Ints, label: Ints, level: float) -> dict[str, flo
         "brier": float(((odds - np.eye(len(CLASSES))[label]) ** 2).sum(axis=1).mean()),
         "confidence": float(odds.max(axis=1).mean()),
         "likeliest": float((odds.argmax(axis=1) == label).mean()),
-        "coverage": float(held[rows, rank].mean()),
-        "set_size": float(held.sum(axis=1).mean()),
+        "coverage": float(in_set[rows, rank].mean()),
+        "set_size": float(in_set.sum(axis=1).mean()),
     }
 
 
@@ -198,9 +198,9 @@ def traces(s: LobSettings, book: Book, odds: Floats) -> Floats:
     steps, label = book.steps(fit, s.depth), book.labels(fit)
     paths = []
     for c in range(len(CLASSES)):
-        own = steps[label == c]
-        own = own[np.argsort(own.sum(axis=1), kind="stable")]
-        paths.append(own if len(own) else np.zeros((1, s.depth)))
+        class_steps = steps[label == c]
+        class_steps = class_steps[np.argsort(class_steps.sum(axis=1), kind="stable")]
+        paths.append(class_steps if len(class_steps) else np.zeros((1, s.depth)))
     out = np.empty((len(odds), s.members, s.depth))
     for t, p in enumerate(odds):
         share = p * s.members
@@ -208,7 +208,9 @@ def traces(s: LobSettings, book: Book, odds: Floats) -> Floats:
         for c in np.argsort(-(share - count), kind="stable")[: s.members - int(count.sum())]:
             count[c] += 1
         drawn = [
-            own[((np.arange(n) + 0.5) / n * len(own)).astype(int)] for own, n in zip(paths, count, strict=True) if n
+            class_steps[((np.arange(n) + 0.5) / n * len(class_steps)).astype(int)]
+            for class_steps, n in zip(paths, count, strict=True)
+            if n
         ]
         out[t] = np.concatenate(drawn)
     return out
@@ -221,7 +223,7 @@ def _budget(s: LobSettings) -> SearchBudget:
 def _rows(suite: Suite, book: Book, split: str, *, penalty: float, judged: str, job: SuiteJob) -> list[dict[str, Any]]:
     s: LobSettings = suite.settings
     named = _classifiers(s, book, {"ridge": penalty})
-    config, known = Direction(cost=s.cost, charge="change"), policies(_budget(s), s.risk, suite.seed)
+    config, searches = Direction(cost=s.cost, charge="change"), policies(_budget(s), s.risk, suite.seed)
     starts = book.starts(split)
     at = np.concatenate([book.block(a, split, job) for a in starts])
     blocks = [slice(n * s.block, (n + 1) * s.block) for n in range(len(starts))]
@@ -236,21 +238,25 @@ def _rows(suite: Suite, book: Book, split: str, *, penalty: float, judged: str, 
     for name, make in named.items():
         odds, guess = make(book, at)
         members = traces(s, book, odds)
-        wanted = TRADED if name == judged else ("greedy", "uc")
-        tables = {one: answers(config, members, known[one][0], job.threads) for one in wanted}
+        traded = TRADED if name == judged else ("greedy", "uc")
+        tables = {one: answers(config, members, searches[one][0], job.threads) for one in traded}
         for n, cut in enumerate(blocks):
-            told = _said(odds[cut], guess[cut], label[cut], s.level)
-            told["gain"] = _said(common[cut], guess[cut], label[cut], s.level)["log_loss"] - told["log_loss"]
-            held = rows[n]["policies"]
-            for one, every in tables.items():
-                part = type(every)(*(x[cut] for x in every))
+            said_figures = _said(odds[cut], guess[cut], label[cut], s.level)
+            said_figures["gain"] = (
+                _said(common[cut], guess[cut], label[cut], s.level)["log_loss"] - said_figures["log_loss"]
+            )
+            policy_figures = rows[n]["policies"]
+            for one, answers_of in tables.items():
+                part = type(answers_of)(*(x[cut] for x in answers_of))
                 (walked,) = walk(config, [part], outcome[cut])
                 if name == judged:
-                    held[one] = figures(walked, best[n], 8)
-                told["earned" if one == "greedy" else "earned_by_search"] = float(walked.reward.sum())
-            held[name] = told
+                    policy_figures[one] = figures(walked, best[n], 8)
+                said_figures["earned" if one == "greedy" else "earned_by_search"] = float(walked.reward.sum())
+            policy_figures[name] = said_figures
         if name == judged and split == "test":
-            for n, panel in enumerate(_certified(s, config, members, tables["uc"], outcome, blocks, known, name, job)):
+            for n, panel in enumerate(
+                _certified(s, config, members, tables["uc"], outcome, blocks, searches, name, job)
+            ):
                 rows[n]["certificate"] = certificate(panel)
     for n in range(len(rows)):
         rows[n]["policies"]["oracle"] = figures(best[n], best[n], 8)
@@ -259,13 +265,15 @@ def _rows(suite: Suite, book: Book, split: str, *, penalty: float, judged: str, 
 
 def _certified(
     s: LobSettings, config: Direction, members: Floats, table: Any, outcome: Floats, blocks: Sequence[slice],
-    known: Any, model: str, job: SuiteJob,
+    searches: Any, model: str, job: SuiteJob,
 ) -> list[DecisionPanel]:  # fmt: skip
     """UC-Beam's own walk through every block, with certificates."""
     out = []
     for cut in blocks:
-        (own,) = walk(config, [type(table)(*(x[cut] for x in table))], outcome[cut])
-        out.append(certified_walk(config, members[cut], own.action, known["uc"][0], model=model, threads=job.threads))
+        (walked,) = walk(config, [type(table)(*(x[cut] for x in table))], outcome[cut])
+        out.append(
+            certified_walk(config, members[cut], walked.action, searches["uc"][0], model=model, threads=job.threads)
+        )
     return out
 
 
@@ -273,19 +281,19 @@ def _sample(
     suite: Suite, books: Sequence[Book], penalty: float, judged: str, job: SuiteJob, drawn: Sequence[Drawn]
 ) -> list[dict[str, Any]]:
     s: LobSettings = suite.settings
-    config, known = Direction(cost=s.cost, charge="change"), policies(_budget(s), s.risk, suite.seed)
-    held: dict[str, DecisionPanel] = {}
+    config, searches = Direction(cost=s.cost, charge="change"), policies(_budget(s), s.risk, suite.seed)
+    panels_of: dict[str, DecisionPanel] = {}
     for book in books:
         starts = [a for a in book.starts("test") if any(one.series == book.block_name(a) for one in drawn)]
         if not starts:
             continue
         at = np.concatenate([book.block(a, "test", job) for a in starts])
         members = traces(s, book, _classifiers(s, book, {"ridge": penalty})[judged](book, at)[0])
-        table, outcome = answers(config, members, known["uc"][0], job.threads), book.steps(at, 1)[:, 0]
+        table, outcome = answers(config, members, searches["uc"][0], job.threads), book.steps(at, 1)[:, 0]
         blocks = [slice(n * s.block, (n + 1) * s.block) for n in range(len(starts))]
-        panels = _certified(s, config, members, table, outcome, blocks, known, judged, job)
-        held |= {book.block_name(a): panel for a, panel in zip(starts, panels, strict=True)}
-    return [entry(one.name, held[one.series][one.step], WHERE) for one in drawn]
+        panels = _certified(s, config, members, table, outcome, blocks, searches, judged, job)
+        panels_of |= {book.block_name(a): panel for a, panel in zip(starts, panels, strict=True)}
+    return [entry(one.name, panels_of[one.series][one.step], WHERE) for one in drawn]
 
 
 # -------------------------------------------------------------------- what is shown
@@ -293,7 +301,7 @@ def _sample(
 
 def _tables(s: LobSettings) -> list[dict[str, Any]]:
     named = ["majority", "last-move", "ridge", *s.networks]
-    said = [column("Accuracy", "accuracy"), column("F1", "f1"), column("Log-loss", "log_loss"),
+    classifier_columns = [column("Accuracy", "accuracy"), column("F1", "f1"), column("Log-loss", "log_loss"),
             column("Gain over majority", "gain"), column("Brier", "brier"), column("Confidence", "confidence"),
             column("Likeliest is right", "likeliest"), column(f"Cover {100 * s.level:g} %", "coverage"),
             column("Labels in the set", "set_size"), column("Earned, greedy", "earned"),
@@ -303,8 +311,8 @@ def _tables(s: LobSettings) -> list[dict[str, Any]]:
               column("Violations", "violations", "sum")]  # fmt: skip
     proofs = (("Certificate", "cert_passed"), ("Risk-active", "cert_risk_active"), ("Released", "cert_released"))
     return [
-        shown("classifiers", "What classifiers say, mean over blocks", named, said),
-        shown("books", "By book", named, said, ("family", "policy")),
+        shown("classifiers", "What classifiers say, mean over blocks", named, classifier_columns),
+        shown("books", "By book", named, classifier_columns, ("family", "policy")),
         shown("trade", "The judged classifier traded, mean over blocks", [*TRADED, "oracle"], traded),
         shown("trade by book", "By book", [*TRADED, "oracle"], traded, ("family", "policy")),
         shown("certificate", "Share of UC-Beam's decisions", ["uc"],
@@ -313,11 +321,11 @@ def _tables(s: LobSettings) -> list[dict[str, Any]]:
 
 
 def _checks(s: LobSettings) -> list[dict[str, Any]]:
-    kept = [cell_check(f"violations of {name}", "trade", [name], "Violations") for name in TRADED]
+    violation_checks = [cell_check(f"violations of {name}", "trade", [name], "Violations") for name in TRADED]
     named = ["ridge", *s.networks]
     gains = [
         cell_check(f"log-loss gained over majority, {book}, {name}", "books", [book, name], "Gain over majority", ">")
         for book in s.books
         for name in named
     ]
-    return [*kept, *gains, cell_check("certificate", "certificate", ["uc"], "Certificate", ">=", 0.95)]
+    return [*violation_checks, *gains, cell_check("certificate", "certificate", ["uc"], "Certificate", ">=", 0.95)]

@@ -73,9 +73,9 @@ class Chain:
 
     def _after(self, stock: Ints, pmf: Floats) -> tuple[Floats, Ints]:
         """Expected cost (S,) of a period that begins with this stock, and the stock (S, D) it ends with."""
-        left = stock[:, None] - np.arange(len(pmf))
-        cost = self.holding * np.maximum(left, 0) + self.penalty * np.maximum(-left, 0)
-        return cost @ pmf, np.maximum(left, self.low)
+        remaining = stock[:, None] - np.arange(len(pmf))
+        cost = self.holding * np.maximum(remaining, 0) + self.penalty * np.maximum(-remaining, 0)
+        return cost @ pmf, np.maximum(remaining, self.low)
 
     def values(self, later: Floats, pmf: Floats) -> Floats:
         """(N, orders + 1) cost of every order now and `later` (N,) afterwards; inf where there is no room for it."""
@@ -98,11 +98,11 @@ class Chain:
             return np.where(fits, now[:, None] + share @ later[places], np.inf) + paid
         table = later.reshape(self.shape)  # next (stock, order due)
         mean = np.stack([share @ table[places[:, due]] for due in z], axis=1)  # (S, due, Z)
-        found = now[:, None, None] + mean + paid
-        found[~fits] = np.inf  # no room for what is due, whatever is ordered
+        costs = now[:, None, None] + mean + paid
+        costs[~fits] = np.inf  # no room for what is due, whatever is ordered
         # An order must have room too: nothing may be ordered beyond the box's position.
         room = stock[:, None, None] + z[None, :, None] + z[None, None, :] <= self.high
-        return np.where(room | (z == 0), found, np.inf).reshape(len(self.states), -1)
+        return np.where(room | (z == 0), costs, np.inf).reshape(len(self.states), -1)
 
     # ---------------------------------------------------------------- orders
 
