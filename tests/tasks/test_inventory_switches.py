@@ -200,6 +200,18 @@ def test_random_combinations_are_worth_what_a_naive_simulator_says(part):
     assert general >= 35
 
 
+def test_holidays_that_close_three_order_days_leave_the_levels_their_length():
+    closed = [str(MONDAY + datetime.timedelta(days=7 * k)) for k in (1, 2, 3)]
+    shop = LeadTimeInventory(
+        lead_time=1, order_days=["monday"], holidays=closed, calendar_period="day", first_day=str(MONDAY),
+        order_sizes=[0.0, 4.0, 8.0], fallback_rule="level",
+    )  # fmt: skip
+    params = shop.params()
+    assert shop.span > len(params.levels)
+    columns = shop.forecast_columns(uc.Trace.from_members(np.full((5, 40), 2.0)), params)
+    assert columns["levels"].shape == (1, len(params.levels))
+
+
 SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))]
 
 
