@@ -144,10 +144,13 @@ def _of_numbers(task: Task, prepare: Function, fill: Function | None, shape: Sha
         into = fill
 
         @jit.lean_call
+        def emptied(room, begin):
+            for x in range(begin, room.shape[0]):
+                room[x] = 0.0
+
+        @jit.lean_call
         def filled(table, win, panel, forecast):
             """Borrows only: nothing is counted while the table is made."""
-            for x in range(table.size):
-                table[x] = 0.0
             into(table, forecast.mean, win.p, View(forecast.members, panel.weights[win.wrow], win.risk, win.spread[0]))
 
         @jit.inner
@@ -155,7 +158,9 @@ def _of_numbers(task: Task, prepare: Function, fill: Function | None, shape: Sha
             forecast_of(win, panel, forecast)
             if BY_STEP:
                 sorted_steps(forecast, panel.weights, win.wrow)
-            table = forecast.room[forecast.members.shape[0] * ((forecast.members.shape[1] + 3) // 4 * 4) :]
+            begin = forecast.members.shape[0] * ((forecast.members.shape[1] + 3) // 4 * 4)
+            emptied(forecast.room, begin)
+            table = forecast.room[begin:]
             filled(table, win, panel, forecast)
             return (table,)
 
