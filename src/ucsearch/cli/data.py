@@ -46,12 +46,12 @@ def data(
     if name is None and get:
         _fail("say which: ucsearch data NAME --get")
     try:
-        found = FILES if name is None else find(name)
+        files = FILES if name is None else find(name)
     except DataError as error:
         _fail(str(error))
     if get:
-        _fetch(found)
-    _check(found, full)
+        _fetch(files)
+    _check(files, full)
 
 
 def _list(files: Sequence[DataFile]) -> None:

@@ -84,12 +84,12 @@ def run_suites(
             if dry_run:
                 selection, opens = rehearse(suite, out, **options)
             else:
-                found = evaluate(suite, out, **options)
+                evidence = evaluate(suite, out, **options)
         if dry_run:
             typer.echo(f"{suite.name}: {selection['reason']}")
             typer.echo(f"  the test {'would be opened' if opens else 'stays closed'}; it was not opened")
             continue
-        verdict = found.verdict
+        verdict = evidence.verdict
         typer.echo(f"{suite.name}: {verdict['class']}: {verdict['interpretation']}")
         for reason in verdict["reasons"][:5]:
             typer.echo(f"  {reason}")
@@ -97,10 +97,10 @@ def run_suites(
             typer.echo(f"  value gate {verdict['value']['class']}: {verdict['value']['reasons'][0]}")
         if len(verdict["reasons"]) > 5:
             typer.echo(f"  and {len(verdict['reasons']) - 5} more")
-        looks = found.statement["predicate"]["looks"]
+        looks = evidence.statement["predicate"]["looks"]
         if looks > 1:
             typer.echo(f"  this was look {looks} at the test of {suite.name}: it shows nothing; fresh series would")
-        typer.echo(f"  {write_reports(found.folder)[0]}")
+        typer.echo(f"  {write_reports(evidence.folder)[0]}")
 
 
 @evidence_app.command("list")
@@ -232,15 +232,15 @@ def _reports(
     from ucsearch.lab.suites.recheck.verify import verify_evidence
 
     try:
-        found = find_evidence(folder)
+        folders = find_evidence(folder)
     except UCSearchError as error:
         typer.echo(f"Error: {printable(error)}", err=True)
         raise typer.Exit(MALFORMED) from error
-    if not found:
+    if not folders:
         typer.echo(f"Error: {folder}: no evidence (no manifest.json) at or below it", err=True)
         raise typer.Exit(MALFORMED)
     options: dict[str, Any] = dict(decisions=decisions, task=task, ledger=ledger, kept=kept)
-    return [verify_evidence(one, **options) for one in found]
+    return [verify_evidence(one, **options) for one in folders]
 
 
 def _run_again(report: EvidenceReport, share: float, families: dict[str, Path]) -> EvidenceReport:

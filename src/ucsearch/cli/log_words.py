@@ -45,14 +45,14 @@ def filters_of(words: Sequence[str]) -> dict[str, Any]:
     from ucsearch.errors import InputError
     from ucsearch.records.entries import KINDS
 
-    found: dict[str, Any] = {}
+    filters: dict[str, Any] = {}
     for word in words:
         known = {"outcome": tuple(Outcome), "reason": tuple(Reason), "kind": KINDS}
         what = next((name for name, values in known.items() if word in values), "series")
-        if what in found:
-            raise InputError("WORD", f"{found[what]!r} and {word!r}", f"one {what}")
-        found[what] = word
-    return found
+        if what in filters:
+            raise InputError("WORD", f"{filters[what]!r} and {word!r}", f"one {what}")
+        filters[what] = word
+    return filters
 
 
 def summary(row: Row, standing: Effective | None = None) -> dict[str, Any]:
@@ -202,11 +202,8 @@ def _logs_in(words: Sequence[str]) -> Iterator[int]:
     from ucsearch.records.files import log_at
 
     for i, word in enumerate(words):
-        if not word.startswith("-") and not (i and words[i - 1] in _TAKE_VALUES) and log_at(Path(word)):
+        if not word.startswith("-") and not (i and words[i - 1] in VERIFIERS_VALUES) and log_at(Path(word)):
             yield i
-
-
-_TAKE_VALUES = ("--task", "--budget", "--checkpoint", "--key", "--origin", "--gate")  # options of the verifier
 
 
 def verify_rows(words: Sequence[str], derive: int) -> int:
@@ -214,18 +211,18 @@ def verify_rows(words: Sequence[str], derive: int) -> int:
     from ucsearch.records import AuditReader
     from ucsearch.scale.segments.audit import verify_segments
 
-    values = {word: words[i + 1] for i, word in enumerate(words[:-1]) if word in _TAKE_VALUES}
+    values = {word: words[i + 1] for i, word in enumerate(words[:-1]) if word in VERIFIERS_VALUES}
     task = values.get("--task") or next((w.partition("=")[2] for w in words if w.startswith("--task=")), None)
     for i in _logs_in(words):
         with reported(), AuditReader(words[i], single=True) as reader:
             if not reader.list(kind="segment", limit=1):
                 continue
             count = rows = derived = 0
-            for found in verify_segments(reader, sample=derive, tasks=named_task(task)):
-                if not found.ok:
-                    typer.echo(f"ALTERED (segment): entry {found.seq}: {one_line(found.fault)}", err=True)
+            for verdict in verify_segments(reader, sample=derive, tasks=named_task(task)):
+                if not verdict.ok:
+                    typer.echo(f"ALTERED (segment): entry {verdict.seq}: {one_line(verdict.fault)}", err=True)
                     return NEEDS_A_PERSON
-                count, rows, derived = count + 1, rows + found.rows, derived + found.derived
+                count, rows, derived = count + 1, rows + verdict.rows, derived + verdict.derived
         again = f", {derived} decided again" if derived else ""
         typer.echo(f"{rows} rows in {count} segment{'' if count == 1 else 's'} valid{again}")
     return 0

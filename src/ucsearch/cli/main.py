@@ -198,8 +198,8 @@ def cache(
     from ucsearch.scale.job import warm_kernels
 
     with reported():
-        found = settings_of(settings, changes)
-        states = found.path("states")
-        for name in warm_kernels(found, states if states is not None and states.exists() else None):
+        job = settings_of(settings, changes)
+        states = job.path("states")
+        for name in warm_kernels(job, states if states is not None and states.exists() else None):
             typer.echo(f"ready: {name}")
     typer.echo(f"kernels in {cache_dir() or 'no folder: none can be written'}")

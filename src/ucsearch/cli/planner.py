@@ -79,13 +79,13 @@ def forecast(
 
     with reported(), progress_bar("forecasting") as progress:
         read_time(now)
-        found = settings_of(settings, changes, plans=False)
-        checked_files(found, ["sales"], ["forecasts", "archive", "problems"])
+        job = settings_of(settings, changes, plans=False)
+        checked_files(job, ["sales"], ["forecasts", "archive", "problems"])
         report = run_forecast(
-            found, input_file(found, "sales"), named_file(found, "forecasts"), archive=found.path("archive"),
-            issued=now or "", any_sign=found.task is None, progress=progress,
+            job, input_file(job, "sales"), named_file(job, "forecasts"), archive=job.path("archive"),
+            issued=now or "", any_sign=job.task is None, progress=progress,
         )  # fmt: skip
-    print_problems(report.problems, path=found.path("problems"))
+    print_problems(report.problems, path=job.path("problems"))
     counts = ", ".join(f"{count} by {name}" for name, count in report.models.items())
     typer.echo(f"{report.series} series, {report.horizon} periods ahead, season {report.season}: {counts}")
     if report.clipped:
@@ -109,15 +109,15 @@ def calibrate(settings: SettingsOption = None, changes: ChangesOption = None) ->
     from ucsearch.planner.calibration_page import write_page
 
     with reported():
-        found = settings_of(settings, changes, plans=False)
-        page = page_path(found, "calibration.html")
-        checked_files(found, ["sales"], ["problems"], others=_pages(page))
+        job = settings_of(settings, changes, plans=False)
+        page = page_path(job, "calibration.html")
+        checked_files(job, ["sales"], ["problems"], others=_pages(page))
         with progress_bar("walking forward") as progress:
             result = run_calibrate(
-                found, input_file(found, "sales"), origins=found.backtest.origins, any_sign=found.task is None,
+                job, input_file(job, "sales"), origins=job.backtest.origins, any_sign=job.task is None,
                 progress=progress,
             )  # fmt: skip
-        print_problems(result.problems, path=found.path("problems"))
+        print_problems(result.problems, path=job.path("problems"))
         typer.echo(result.text())
         if page is not None:
             write_page(result, page)
@@ -138,15 +138,15 @@ def backtest(settings: SettingsOption = None, changes: ChangesOption = None) -> 
     from ucsearch.report.table import terminal_width
 
     with reported():
-        found = settings_of(settings, changes)
-        page, out = page_path(found, "backtest.html"), found.path("results")
-        checked_files(found, ["sales", "states"], ["results", "problems"], others=_pages(page))
+        job = settings_of(settings, changes)
+        page, out = page_path(job, "backtest.html"), job.path("results")
+        checked_files(job, ["sales", "states"], ["results", "problems"], others=_pages(page))
         with progress_bar("replaying") as progress:
             result = run_backtest(
-                found, input_file(found, "sales"), states=_if_there(found, "states"), progress=progress,
+                job, input_file(job, "sales"), states=_if_there(job, "states"), progress=progress,
                 keep=Path(".") if out is None else out.parent, tell=lambda line: typer.echo(line, err=True),
             )  # fmt: skip
-        print_problems(result.problems, path=found.path("problems"))
+        print_problems(result.problems, path=job.path("problems"))
         typer.echo(result.text(terminal_width()))
         if out is not None:
             typer.echo(f"{result.write(out)} rows written to {out}")
@@ -154,7 +154,7 @@ def backtest(settings: SettingsOption = None, changes: ChangesOption = None) -> 
             write_page(result, page)
             typer.echo(f"page in {page}")
     if result.falls_back_too_often:
-        print_fallbacks(1.0 - result.released, result.reasons, found)
+        print_fallbacks(1.0 - result.released, result.reasons, job)
     _leave(result.problems, result.falls_back_too_often)
 
 
@@ -178,18 +178,18 @@ def tune(settings: SettingsOption = None, changes: ChangesOption = None) -> None
     from ucsearch.report.table import terminal_width
 
     with reported():
-        found = settings_of(settings, changes)
-        out = named_file(found, "tuned")
+        job = settings_of(settings, changes)
+        out = named_file(job, "tuned")
         evidence = [out.with_suffix(ending) for ending in _EVIDENCE]
         others = [("files.tuned", out), *((f"the evidence, {path.name}", path) for path in evidence)]
-        checked_files(found, ["sales", "states"], ["problems"], others=others)
+        checked_files(job, ["sales", "states"], ["problems"], others=others)
         check_place(out)
         with progress_bar("tuning") as progress:
             result = run_tune(
-                found, input_file(found, "sales"), states=_if_there(found, "states"), progress=progress,
+                job, input_file(job, "sales"), states=_if_there(job, "states"), progress=progress,
                 keep=out.parent, tell=lambda line: typer.echo(line, err=True),
             )  # fmt: skip
-        print_problems(result.report.problems, path=found.path("problems"))
+        print_problems(result.report.problems, path=job.path("problems"))
         contents = (result.text.encode(), result.evidence(), f"{result.table()}\n".encode())
         for path, content in zip((out, *evidence), contents, strict=True):
             with whole_file(path) as file:
@@ -224,18 +224,18 @@ def decide(
     from ucsearch.planner.decide.job import StrictError, run_decide
 
     with reported(), progress_bar("deciding") as progress:
-        found = settings_of(settings, changes)
-        log, archive, problems = log_of(found), found.path("archive"), found.path("problems")
-        page = page_path(found, "decisions.html")
-        sales = None if archive is None else _if_there(found, "sales")
+        job = settings_of(settings, changes)
+        log, archive, problems = log_of(job), job.path("archive"), job.path("problems")
+        page = page_path(job, "decisions.html")
+        sales = None if archive is None else _if_there(job, "sales")
         reads = ["forecasts", "states", *(["sales"] if sales is not None else [])]
-        checked_files(found, reads, ["decisions", "archive", "problems"], log=log, others=_pages(page))
+        checked_files(job, reads, ["decisions", "archive", "problems"], log=log, others=_pages(page))
         moment = read_time(now)
-        if moment is None and found.gate.max_trace_age_s is not None:
+        if moment is None and job.gate.max_trace_age_s is not None:
             moment = datetime.now(UTC)
         try:
             report = run_decide(
-                found, input_file(found, "forecasts"), input_file(found, "states"), named_file(found, "decisions"), log,
+                job, input_file(job, "forecasts"), input_file(job, "states"), named_file(job, "decisions"), log,
                 archive=archive, keep=archive, sales=sales, html=page, strict=strict, fresh=fresh, now=moment,
                 clock=lambda: datetime.now(UTC), progress=progress,
                 tell=lambda line: typer.echo(line, err=True),
@@ -254,7 +254,7 @@ def decide(
         if reason != "none":
             typer.echo(f"  {count} {reason}")
     if report.allocation is not None:
-        typer.echo(report.allocation.explain(_CUT, found.currency))
+        typer.echo(report.allocation.explain(_CUT, job.currency))
     if report.fallback_words:
         typer.echo(report.fallback_words)
     for note in report.advice:
@@ -264,7 +264,7 @@ def decide(
     typer.echo(f"decisions in {report.out}, records in {report.log}")
     if report.falls_back_too_often:
         reasons = {r: n for r, n in report.reasons.items() if r != "invalid_input"}
-        print_fallbacks(report.fallback_share, reasons, found)
+        print_fallbacks(report.fallback_share, reasons, job)
     if report.needs_a_person or report.falls_back_too_often:
         raise typer.Exit(NEEDS_A_PERSON)
 

@@ -53,22 +53,22 @@ def explain(
     with reported():
         keys = [text for text in changes or [] if "." in text.partition("=")[0]]
         numbers = [text for text in changes or [] if text not in keys]
-        found = settings_of(settings, keys, plans=False)
-        named = log_of(found)
+        job = settings_of(settings, keys, plans=False)
+        log = log_of(job)
         if plan:
             if numbers:
                 raise InputError("--set", repr(numbers[0]), "nothing beside --plan: plans are shown as recorded")
-            _write_plans(named, found, series or [])
+            _write_plans(log, job, series or [])
             return
         if series is None or len(series) != 1:
             raise InputError("SERIES", ", ".join(series or []) or "nothing", "one series, or --plan for several")
         if numbers:
             from ucsearch.planner.recorded.whatif import parse_changes, what_if
 
-            own = own_task(task, found)
-            typer.echo(what_if(named, series[0], parse_changes(numbers), settings=found, task=own).text())
+            own = own_task(task, job)
+            typer.echo(what_if(log, series[0], parse_changes(numbers), settings=job, task=own).text())
             return
-        _explain(named, series[0], found)
+        _explain(log, series[0], job)
 
 
 def _explain(log: Path, series: str, settings: Settings) -> None:
@@ -103,15 +103,15 @@ def orders(settings: SettingsOption = None, changes: ChangesOption = None) -> No
     from ucsearch.planner.recorded.orders import run_orders
 
     with reported():
-        found = settings_of(settings, changes)
-        named = log_of(found)
-        states, decisions, out = found.path("states"), found.path("decisions"), found.path("orders")
+        job = settings_of(settings, changes)
+        log = log_of(job)
+        states, decisions, out = job.path("states"), job.path("decisions"), job.path("orders")
         if decisions is None or out is None:
             from ucsearch.errors import InputError
 
             raise InputError("files.orders", "nothing", "files for decisions and orders")
-        there = states if states is not None and (states.exists() or found.orders.by) else None
-        done = run_orders(found, decisions, named, out, there)
+        there = states if states is not None and (states.exists() or job.orders.by) else None
+        done = run_orders(job, decisions, log, out, there)
     for path, rows in done.files:
         typer.echo(f"{rows} orders in {path}")
     if done.idle:
@@ -165,24 +165,24 @@ def override(
                 raise InputError(name, repr(text), "a name" if name == "--who" else "a reason")
         if withdraw is (quantity is not None):
             raise InputError("QUANTITY", quantity or "nothing", "a quantity, or --withdraw")
-        found, updated = settings_of(settings, changes, plans=False), False
+        job, updated = settings_of(settings, changes, plans=False), False
         try:
             done = override_decision(
-                log_of(found), series, who=who, why=why, clock=lambda: datetime.now(UTC), quantity=quantity,
-                task=own_task(task, found), force=force,
-                decimal=_decimal(found),
+                log_of(job), series, who=who, why=why, clock=lambda: datetime.now(UTC), quantity=quantity,
+                task=own_task(task, job), force=force,
+                decimal=_decimal(job),
             )  # fmt: skip
         except NotAllowed as error:
             typer.echo(f"Refused: {printable(error)}. Nothing was recorded; --force records it as forced.", err=True)
             raise typer.Exit(UNUSABLE) from error
-        if (named := found.path("decisions")) is not None:
-            page = page_path(found, "decisions.html")
+        if (decisions := job.path("decisions")) is not None:
+            page = page_path(job, "decisions.html")
             shown = page if page is not None and page.exists() else None
-            updated = update_decisions(found, named, log_of(found), done.row, shown)
-        loads = overfilled_limits(log_of(found), found)
+            updated = update_decisions(job, decisions, log_of(job), done.row, shown)
+        loads = overfilled_limits(log_of(job), job)
     typer.echo(printable(done.text(who)))
     if updated:
-        typer.echo(f"its row in {named} says so")
+        typer.echo(f"its row in {decisions} says so")
     _warn_of(loads)
 
 
@@ -211,22 +211,20 @@ def monitor(
     from ucsearch.planner.monitor.words import watch_text, write_watch, write_watch_page
 
     with reported():
-        found = settings_of(settings, changes, plans=False)
-        named = log_of(found)
-        outcomes, out = _outcomes(found), found.path("watched")
-        page = page_path(found, "monitor.html")
+        job = settings_of(settings, changes, plans=False)
+        log = log_of(job)
+        outcomes, out = _outcomes(job), job.path("watched")
+        page = page_path(job, "monitor.html")
         others = [] if page is None else [("the page", page)]
-        reads = ["outcomes"] if found.path("outcomes") is not None else ["sales"]
-        checked_files(found, reads, ["watched"], log=named, others=others)
+        reads = ["outcomes"] if job.path("outcomes") is not None else ["sales"]
+        checked_files(job, reads, ["watched"], log=log, others=others)
         # What is not said is as the service watches that plan, where the log is a service's.
-        known = settings_in(named, plan) or Watch()
+        known = settings_in(log, plan) or Watch()
         watched = known if steps is None else dataclasses.replace(known, lags=steps)
-        report = run_watch(named, outcomes, settings=watched, period=found.period, plan=plan)
+        report = run_watch(log, outcomes, settings=watched, period=job.period, plan=plan)
         typer.echo(watch_text(report))
         if out is not None:
-            typer.echo(
-                f"{write_watch(report, out, Style.like([outcomes], found.columns.decimal))} rows written to {out}"
-            )
+            typer.echo(f"{write_watch(report, out, Style.like([outcomes], job.columns.decimal))} rows written to {out}")
         if page is not None:
             write_watch_page(report, page)
             typer.echo(f"page in {page}")
@@ -236,8 +234,8 @@ def monitor(
 
 def _outcomes(settings: Settings) -> Path | None:
     """files.outcomes, else files.sales where there is such a file."""
-    if (named := settings.path("outcomes")) is not None:
-        return named
+    if (outcomes := settings.path("outcomes")) is not None:
+        return outcomes
     sales = settings.path("sales")
     return sales if sales is not None and sales.exists() else None
 

@@ -80,8 +80,8 @@ def decide(
         answers: list[Answer] = []
         try:
             for exchange in exchanges.decisions_of(plan, items, key):
-                found = client.send(exchange)
-                answers.extend(found)
+                answered = client.send(exchange)
+                answers.extend(answered)
                 if progress is not None:
                     progress(len(answers), len(items))
         except (ServiceProblem, ServiceUnreachable, KeyboardInterrupt) as error:
@@ -144,11 +144,11 @@ def override(
         seen = client.series(series, plan)
         taken = None if action is None else _action(action, seen["newest"].get("action"))
         client.override(seen["newest"]["id"], taken, why, expects=seen.get("expects"), force=force)
-        found = client.series(series, plan)
-        if found["effective"] is None:
+        standing = client.series(series, plan)
+        if standing["effective"] is None:
             typer.echo(f"{series}: nothing is in force now; a person has to decide")
         else:
-            typer.echo(f"{series}: {found.get('effective_label') or _cell(found['effective'])} is now in force")
+            typer.echo(f"{series}: {standing.get('effective_label') or _cell(standing['effective'])} is now in force")
 
 
 @remote_app.command()
@@ -212,10 +212,10 @@ def _action(text: str, decided: Any) -> float | str | list[float]:
 def _several(text: str) -> list[float]:
     """The numbers of "24+6" or "24 6"; none where the text is something else."""
     try:
-        found = [float(part) for part in re.split(r"[+\s]+", text.strip())]
+        numbers = [float(part) for part in re.split(r"[+\s]+", text.strip())]
     except ValueError:
         return []
-    return found if len(found) > 1 and all(map(math.isfinite, found)) else []
+    return numbers if len(numbers) > 1 and all(map(math.isfinite, numbers)) else []
 
 
 def _cell(action: Any) -> Any:

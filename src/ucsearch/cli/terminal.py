@@ -98,11 +98,11 @@ def print_problems(problems: Sequence[Problem], more: int = 0, path: Path | None
 
 def _grouped(problems: Sequence[Problem]) -> list[tuple[Problem, list[str]]]:
     """Problems that have no place of their own and read alike, with their series; others alone."""
-    found: dict[object, tuple[Problem, list[str]]] = {}
+    groups: dict[object, tuple[Problem, list[str]]] = {}
     for i, problem in enumerate(problems):
         key = i if problem.place else (problem.file, problem.column, problem.text, problem.refuses)
-        found.setdefault(key, (problem, []))[1].append(problem.series)
-    return list(found.values())
+        groups.setdefault(key, (problem, []))[1].append(problem.series)
+    return list(groups.values())
 
 
 def write_problems(problems: Sequence[Problem], path: Path) -> None:
