@@ -187,6 +187,18 @@ def test_a_workbook_with_a_cover_sheet_a_title_and_a_total(tmp_path: Path) -> No
     ]
 
 
+def test_of_a_workbook_with_two_tables_the_message_names_the_sheet_that_is_read(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "Customers"
+    book.active.append(["customer", "town"])
+    book.active.append(["Lind", "Umeå"])
+    book.create_sheet("Sales").append(["series", "date", "demand"])
+    book.save(tmp_path / "sales.xlsx")
+    with pytest.raises(InputError, match=r"Sheet 'Customers' is read, the first with a table; move .* it: 'Sales'\."):
+        read_sales(tmp_path / "sales.xlsx", parse_settings(TOML.encode()))
+
+
 @pytest.mark.parametrize(
     ("text", "style"),
     [

@@ -502,6 +502,11 @@ class _Held(NamedTuple):
 
 
 def column_hint(table: Table, names: Columns) -> str:
+    """Which sheet of a workbook is read, where it has several, and what to say of the columns."""
+    return " ".join(filter(None, (getattr(table, "note", ""), _column_hint(table, names))))
+
+
+def _column_hint(table: Table, names: Columns) -> str:
     """`Say what yours are called, under [columns]: ...`, as far as it can be told; else "" ."""
     if len(table.columns) == 1:
         return "It has one column: take away what stands above the header, or separate by , ; tab or |."

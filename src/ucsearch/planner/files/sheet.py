@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ucsearch.errors import DataError
 
@@ -31,16 +31,25 @@ def need_openpyxl(path: str | Path) -> Any:
     return openpyxl
 
 
-def read_sheets(path: Path) -> Iterator[list[tuple[int, list[str]]]]:
-    """The rows of each sheet that hold anything, with their numbers; cells as texts."""
+class Sheet(NamedTuple):
+    """One sheet of a workbook."""
+
+    title: str
+    rows: list[tuple[int, list[str]]]  # those that hold anything, with their numbers; cells as texts
+    later: tuple[str, ...]  # titles of the sheets after it
+
+
+def read_sheets(path: Path) -> Iterator[Sheet]:
+    """The sheets of a workbook, in their order."""
     openpyxl = need_openpyxl(path)
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
-            for sheet in book.worksheets:
+            titles = tuple(sheet.title for sheet in book.worksheets)
+            for i, sheet in enumerate(book.worksheets):
                 rows = enumerate(sheet.iter_rows(values_only=True), start=1)
                 found = [(number, [_text(cell) for cell in row]) for number, row in rows]
-                yield [(number, row) for number, row in found if any(row)]
+                yield Sheet(sheet.title, [(number, row) for number, row in found if any(row)], titles[i + 1 :])
         finally:
             book.close()
     except FileNotFoundError as error:

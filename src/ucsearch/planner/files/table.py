@@ -355,11 +355,17 @@ class _Sheet:
         self.path = path
         self._rows: list[tuple[int, list[str]]] = []
         names: list[str] = []
-        for rows in read_sheets(path):
+        self.note = ""  # which sheet is read, where there are others
+        for title, rows, later in read_sheets(path):
             at = header_row([row for _, row in rows[:_ABOVE]])
             names = [x.strip() for x in rows[at][1]] if rows else []
             self._rows = [(place, row) for place, row in rows[at + 1 :] if not is_drawn(row)]
             if sum(map(bool, names)) > 1 and self._rows:
+                if later:
+                    others = ", ".join(map(repr, later))
+                    self.note = (
+                        f"Sheet {title!r} is read, the first with a table; move another one before it: {others}."
+                    )
                 break
         while names and not names[-1]:
             names.pop()
