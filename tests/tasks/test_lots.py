@@ -129,3 +129,13 @@ def test_four_sizes_stay_even_where_eight_would() -> None:
     spread = np.array([20.0])
     assert lots(mean, 1, p, 4, 1.0, spread=spread).sizes.tolist() == lots(mean, 1, p, 4, 1.0).sizes.tolist()
     assert lots(mean, 1, p, 4, 1.0, spread=spread / 20.0).sizes.tolist() != lots(mean, 1, p, 4, 1.0).sizes.tolist()
+
+
+def test_what_does_not_keep_is_offered_in_sizes_for_a_peak():
+    """Lumpy demand, 10 a period on average but up to 50: five means are less than what two days can ask for."""
+    shop = LeadTimeInventory(lead_time=0, shelf_life=2, order_sizes=range(9), order_days=["monday", "thursday"],
+                             calendar_period="day", first_day="2024-05-20")  # fmt: skip
+    trace = Trace.from_members(np.random.default_rng(1).choice([0.0, 50.0], (200, 10), p=[0.8, 0.2]))
+    assert shop.lots(trace, shop.params(), 8, 1.0).sizes.max() >= 100.0
+    steady = Trace.from_members(np.random.default_rng(1).poisson(10.0, (200, 10)).astype(float))
+    assert shop.lots(steady, shop.params(), 8, 1.0).sizes.max() <= 32.0

@@ -75,6 +75,7 @@ Floats = NDArray[np.float64]
 # no more orders, where they cost more than the sales.
 _CYCLES = (*((level, batch) for level in (-0.6, 0.0, 0.6) for batch in (0.6, 1.0, 1.5)), (0.0, -1.0))
 _LEVELS = 14  # planning steps that have order levels of their own: as far as order cycles are compared
+_PEAK = 0.99  # fractile of demand that the largest order covers where stock does not keep
 _MOST_PACKS = 2.0**50  # of one order: beyond it a pack more or less is lost to rounding
 _MOST_PAIRS = 10_000  # of a level and a cap; every member follows each, and a record's task may name any
 _CLOSE = 1e-9  # relative: a level minus a stock is rarely the quantity to the last digit
@@ -314,10 +315,13 @@ class LeadTimeInventory(Switches):
             demand = np.maximum(trace.members[:, :, : self.lead_time + 1, 0], 0.0).sum(axis=2)
             spread = moments(demand, trace.weights)[1]
         if self.is_general:
-            most = np.inf if self.shelf_life is None else self.shelf_life + 1.0
+            most, peak = np.inf, np.zeros(trace.windows)
+            if self.shelf_life is not None:  # stock does not add up over several orders: one has to do for a peak
+                most = self.shelf_life + 1.0
+                peak = fractile(demand_over(trace, min(self.shelf_life, self.span)), trace.weights, _PEAK)
             mean, first = mean_demand(trace), min(self.lead_time, trace.horizon - 1)
             fitted_lots = lots(
-                mean, first, params, count, step, spread=spread, span=self.span, apart=self.review, most=most
+                mean, first, params, count, step, spread=spread, span=self.span, apart=self.review, most=most, peak=peak
             )
             return at_breaks(fitted_lots, self.breaks, params) if self.price_breaks else fitted_lots
         return lots(mean_demand(trace), self.lead_time, params, count, step, spread=spread)

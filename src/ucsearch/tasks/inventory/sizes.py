@@ -60,6 +60,7 @@ class Lots(NamedTuple):
 def lots(
     mean: Floats, lead: int, p: Any, count: int, step: float = 0.0, unit: float | None = None,
     spread: Floats | None = None, span: int | None = None, apart: float = 1.0, most: float = np.inf,
+    peak: float | Floats = 0.0,
 ) -> Lots:  # fmt: skip
     """Nothing, and up to `count` sizes as far as two economic batches or what the lead time and two periods need.
 
@@ -67,7 +68,7 @@ def lots(
     quantities are rounded to (1 for pieces; 0: not at all). `unit` fixes the spacing. With `spread` (W,), the standard
     deviation of demand over lead time + 1 periods, items whose demand is steadier than even sizes are apart get sizes
     around what they need, and a lattice as fine. With a calendar an order covers up to `span` periods and order days
-    are `apart` so many; of what cannot be sold within `most` periods nothing more is ordered.
+    are `apart` so many; of what cannot be sold within `most` periods nothing more is ordered, but at a `peak` (W,).
     """
     windows = len(mean)
     usual = np.maximum(mean, 0.0).mean(axis=1)
@@ -80,7 +81,7 @@ def lots(
     spacing = _unit(usual / UNITS_PER_PERIOD, quantum, step) if unit is None else np.full(windows, float(unit))
     batch = np.sqrt(2.0 * divided(p.fixed_cost, p.holding, windows) * usual)
     covered = lead + SLACK_PERIODS if span is None else span + 1
-    top = np.minimum(np.maximum(BATCHES * batch, covered * usual), most * usual)
+    top = np.maximum(np.minimum(np.maximum(BATCHES * batch, covered * usual), most * usual), peak)
     top = np.maximum(np.minimum(np.minimum(top, largest), room), least)
     # The coarser of the two is a whole multiple of the finer one.
     each = np.maximum(quantum, spacing)[:, None]
