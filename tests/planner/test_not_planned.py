@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -80,8 +79,8 @@ def scheduled(folder: Path, settings: Settings | None = None) -> list[dict[str, 
     return read_csv(folder / "schedule.csv")
 
 
-def test_the_page_of_commands_names_every_forecaster() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
-    (row,) = [line for line in page.splitlines() if line.startswith("| `forecaster.name` |")]
-    names = re.findall(r"[a-z_]+", row.split("|")[2].partition(";")[0])
+def test_the_page_of_forecasts_names_every_forecaster() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "forecasts.md").read_text(encoding="utf-8")
+    rows = page.partition("| model | `forecaster.name` |")[2].partition("\n\n")[0].splitlines()[2:]
+    names = [row.split("|")[2].strip(" `") for row in rows]
     assert sorted(names) == sorted(forecaster_classes())

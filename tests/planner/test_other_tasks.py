@@ -311,7 +311,7 @@ def test_a_store_is_tuned_on_its_own_history(tmp_path: Path) -> None:
     assert found.text.startswith("# Ours.\n")
     table = found.table()
     assert "profit, and better than as given by" in table
-    assert "looked at once" in table
+    assert "replayed once" in table
     content = json.loads(found.evidence())
     assert len(content["trials"]) == len(found.trials)
     assert set(content["later"]["figures"]) == set(found.report.tracks)

@@ -135,7 +135,9 @@ def test_a_sales_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_way_to_plan_that_needs_a_longer_history_is_named_and_the_others_are_tried(tmp_path: Path) -> None:
     data = read_sales(days(tmp_path, 60), settings_with())
-    tuning = _Tuning(text_with(), with_season(settings_with(), data), data, None, 10, Parts(Kept(None, "", {}), None))
+    tuning = _Tuning(
+        text_with(), with_season(settings_with(), data), data, None, 10, Parts(Kept(None, "", {}), None), None
+    )
     changes = {"forecast": {"recalibrate": "paths"}, "backtest": {"season": 7}}
     assert tuning.run("second", [("error paths", changes)], tuning.histories) == []
     assert "saw 60 periods, expected at least" in tuning.skipped["error paths"]

@@ -41,7 +41,7 @@ _PAGE = """{% extends "base" %}{% from "parts" import headline_of, by_series, fa
 <td class="n" data-v="{{ r.ahead if r.ahead is number else '' }}">{% if r.ahead is number %}
 {{- r.ahead|signed(digits) }}{{ sign }}{% endif %}</td>
 <td class="n" data-v="{{ r.low if r.low is number else '' }}">{% if r.low is number %}
-{{- r.low|signed(digits) }} to {{ r.high|signed(digits) }}{% endif %}</td>
+{{- r.low|signed(digits) }} to {{ r.high|signed(digits) }}{{ sign }}{% endif %}</td>
 {% for x in r.others %}{{ num(x, "", places[loop.index0]) }}{% endfor %}</tr>
 {% endfor %}</tbody></table></div>
 <p class="note">Below 0 your policy did worse; intervals are over {{ units }}, paired
