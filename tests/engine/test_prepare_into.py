@@ -110,6 +110,7 @@ def test_check_task_finds_too_little_room() -> None:
         uc.check_task(task, INVENTORY.state(2.0, (1.0,)), [1.0, 4.0], depth=2)
 
 
+@pytest.mark.slow  # compiles an inventory's kernels
 @pytest.mark.compiled
 def test_an_index_beyond_the_room_gives_the_window_to_the_plain_engine() -> None:
     found = panel(with_fill(beyond_the_room))

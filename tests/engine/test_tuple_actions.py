@@ -96,7 +96,7 @@ def test_they_are_searched_as_the_numbers_that_pack_them(name):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize(
-    "name", [name if name in ("beam", "closed") else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+    "name", [name if name == "closed" else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )
 def test_kernels_find_the_same(name):
     policy, law = CASES[name]
