@@ -13,7 +13,7 @@ import pytest
 import ucsearch as uc
 from tests.planner.kit import write_csv
 from ucsearch.errors import InputError
-from ucsearch.planner.backtest.result import achieved
+from ucsearch.planner.backtest.result import BacktestResult, Track, achieved
 from ucsearch.planner.backtest.targets import least_power
 from ucsearch.planner.decide.job import run_decide
 from ucsearch.planner.decide.sizes import panel_inputs
@@ -203,3 +203,22 @@ def test_what_was_achieved_is_pooled_by_target() -> None:
     assert [(one.target, one.share, one.series) for one in found] == [(0.9, 98.0 / 110.0, 2), (0.95, 1.0, 1)]
     assert found[0].low <= found[0].share <= found[0].high
     assert "target 0.9: achieved 0.8909 [0.8000, 0.9000] over 2 series" in found[0].text()
+
+
+@pytest.mark.parametrize(("target", "service"), [("fill_rate", "fill rate"), ("service_level", "service level")])
+def test_the_headline_says_what_is_paid_without_the_penalties(target: str, service: str) -> None:
+    def track(holding: float, penalty: float, served: float) -> Track:
+        ones = np.ones((12, 4)) * np.linspace(0.9, 1.1, 12)[:, None]
+        parts = {"holding": holding * ones, "shortage": penalty * ones, "ordering": 0.0 * ones}
+        moved = {"demand": ones, "served": served * ones, "in_full": served + 0.0 * ones, "stock": ones, "order": ones}
+        return Track(-(holding + penalty) * ones, {**parts, **moved, "orders": ones, "revenue": 0.0 * ones})
+
+    tracks = {"policy": track(2.0, 50.0, 0.95), "(s,S)": track(3.0, 5.0, 0.9)}
+    names = tuple(f"S{i}" for i in range(12))
+    found = BacktestResult(names, tracks, 1.0, (), settings_of(f"{target} = 0.95"), {}, targets=(0.95,) * 12)
+    headline = found.headline()
+    assert headline.startswith("a simple rule is cheaper")
+    paid = f"the policy pays 96 currency at a {service} of 95.0 %, (s,S) 144 currency at a {service} of 90.0 %"
+    assert headline.endswith(f"counts missed demand at the penalties that reach the target. Without them {paid}")
+    plain = BacktestResult(names, tracks, 1.0, (), settings_of("shortage = 2.0"), {})
+    assert "penalties" not in plain.headline()

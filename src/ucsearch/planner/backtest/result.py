@@ -210,10 +210,28 @@ class BacktestResult:
         return min(self.rules, key=lambda n: (float(self.tracks[n].net.sum()), n), default=None)
 
     def headline(self) -> str:
-        """The policy against the strongest rule, in money and per cent, never without the interval."""
+        """The policy against the strongest rule, in money and per cent, never without the interval. With targets it
+        also says what both pay, because penalties that reach a target are on nobody's bill."""
         best = self.hardest()
         if best is None:
             return ""
+        if not self.targets:
+            return self._comparison(best)
+        return (
+            f"{self._comparison(best)}. This counts missed demand at the penalties that reach the target. Without "
+            f"them the policy pays {self._paid(POLICY)}, {best} {self._paid(best)}"
+        )
+
+    def _paid(self, name: str) -> str:
+        """What a policy costs without what missed demand is charged, and what it serves for that."""
+        figures, service = (
+            self.figures(name),
+            "fill rate" if self.settings.task.service_level is None else "service level",
+        )
+        paid = figures["cost"] - figures.get("shortage_cost", 0.0)
+        return f"{paid:,.0f} {self.money} at a {service} of {100.0 * figures[_key(service)]:.1f} %"
+
+    def _comparison(self, best: str) -> str:
         against, cost = self.against(best), self.word == "cost" and not self.earns
         chosen = "chosen on the periods before" if best in self.spent else "chosen on these periods"
         rival = f"the strongest rule, {best} ({chosen})"
