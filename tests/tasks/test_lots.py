@@ -139,3 +139,12 @@ def test_what_does_not_keep_is_offered_in_sizes_for_a_peak():
     assert shop.lots(trace, shop.params(), 8, 1.0).sizes.max() >= 100.0
     steady = Trace.from_members(np.random.default_rng(1).poisson(10.0, (200, 10)).astype(float))
     assert shop.lots(steady, shop.params(), 8, 1.0).sizes.max() <= 32.0
+
+
+def test_two_suppliers_of_what_does_not_keep_are_offered_sizes_for_a_peak():
+    shop = LeadTimeInventory(lead_time=1, shelf_life=1, expedited_lead_time=0, order_sizes=range(5),
+                             expedited_sizes=range(3))  # fmt: skip
+    trace = Trace.from_members(np.random.default_rng(1).choice([0.0, 50.0], (200, 10), p=[0.8, 0.2]))
+    regular, expedited = shop.lots_of_pairs(trace, shop.params(), 1.0)
+    assert regular.sizes.max() >= 50.0
+    assert expedited.max() >= 50.0

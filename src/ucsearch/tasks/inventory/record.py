@@ -315,10 +315,7 @@ class LeadTimeInventory(Switches):
             demand = np.maximum(trace.members[:, :, : self.lead_time + 1, 0], 0.0).sum(axis=2)
             spread = moments(demand, trace.weights)[1]
         if self.is_general:
-            most, peak = np.inf, np.zeros(trace.windows)
-            if self.shelf_life is not None:  # stock does not add up over several orders: one has to do for a peak
-                most = self.shelf_life + 1.0
-                peak = fractile(demand_over(trace, min(self.shelf_life, self.span)), trace.weights, _PEAK)
+            most, peak = self._most_and_peak(trace)
             mean, first = mean_demand(trace), min(self.lead_time, trace.horizon - 1)
             fitted_lots = lots(
                 mean, first, params, count, step, spread=spread, span=self.span, apart=self.review, most=most, peak=peak
@@ -328,9 +325,19 @@ class LeadTimeInventory(Switches):
 
     def lots_of_pairs(self, trace: Trace, params: Any, step: float) -> tuple[Lots, Floats]:
         """As `lots`, with two suppliers: sizes of the regular one with their lattice, and (W, n) of the expedited."""
-        most = np.inf if self.shelf_life is None else self.shelf_life + 1.0
         count, fast = len(self.order_sizes) - 1, len(self.expedited_sizes) - 1
-        return pair_lots(mean_demand(trace), params, max(count, 1), max(fast, 1), max(step, 1.0), self.review, most)
+        return pair_lots(
+            mean_demand(trace), params, max(count, 1), max(fast, 1), max(step, 1.0), self.review,
+            *self._most_and_peak(trace),
+        )  # fmt: skip
+
+    def _most_and_peak(self, trace: Trace) -> tuple[float, Floats]:
+        """Periods of mean demand that an order is for at most, and (W,) what the largest must cover all the same: what
+        does not keep does not add up over several orders, so one has to do for a peak."""
+        if self.shelf_life is None:
+            return np.inf, np.zeros(trace.windows)
+        peak = fractile(demand_over(trace, min(self.shelf_life, self.span)), trace.weights, _PEAK)
+        return self.shelf_life + 1.0, peak
 
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
         """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.

@@ -126,7 +126,7 @@ def at_breaks(found: Lots, breaks: Sequence[tuple[float, float]], p: Any) -> Lot
 
 
 def pair_lots(
-    mean: Floats, p: Any, count: int, fast_count: int, step: float, apart: float, most: float
+    mean: Floats, p: Any, count: int, fast_count: int, step: float, apart: float, most: float, peak: Floats
 ) -> tuple[Lots, Floats]:
     """Sizes for a regular and an expedited supplier, and their lattice: nothing and up to `count` sizes of the one, (W,
     fast_count + 1) of the other, in even steps up to two economic batches or twice what sells between two order days.
@@ -146,7 +146,7 @@ def pair_lots(
         (fast, p.fast_minimum_order, p.fast_fixed_cost, fast_count),
     ):
         batch = np.sqrt(2.0 * divided(fixed, p.holding, windows) * usual)
-        top = np.minimum(np.maximum(BATCHES * batch, 2.0 * apart * usual), most * usual)
+        top = np.maximum(np.minimum(np.maximum(BATCHES * batch, 2.0 * apart * usual), most * usual), peak)
         top = np.maximum(np.minimum(top, np.minimum(p.largest_order, p.capacity)), least)
         each = np.maximum(np.maximum(pack, step), unit)
         even = np.ceil(top / size / each - 1e-9) * each
