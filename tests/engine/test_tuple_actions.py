@@ -187,8 +187,13 @@ def own_grid(k):
     return [(float(k * r), float(e + k)) for r in range(4) for e in range(3)]
 
 
-@pytest.mark.parametrize("engine", ["python", pytest.param("compiled", marks=pytest.mark.compiled)])
-@pytest.mark.parametrize("name", ["closed", "exact"])
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        ("closed", "python"), ("exact", "python"), pytest.param("closed", "compiled", marks=pytest.mark.compiled),
+        pytest.param("exact", "compiled", marks=[pytest.mark.compiled, pytest.mark.slow]),
+    ],
+)  # fmt: skip
 def test_every_window_may_offer_tuples_of_its_own(name, engine):
     import dataclasses
 

@@ -26,6 +26,7 @@ from ucsearch.service.schemas import DecideBody, OutcomesBody
 ROOT = Path(__file__).resolve().parents[2]
 MOST = Limits().body_bytes
 TIMES = 2.3  # what Python's own parser takes for 2 MB of numbers, which is 15 to 24 ms: at most 50 ms
+BUSY = 6.0  # the same beside other work, where caches are shared: what grows faster than the body is far above it
 
 
 def decide(unit: bytes, count: int, inner: bytes = b"") -> bytes:
@@ -106,8 +107,14 @@ def measured() -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_no_body_costs_more_than_a_few_good_ones(name: str, measured: dict[str, float]) -> None:
+def test_no_body_costs_many_good_ones(name: str, measured: dict[str, float]) -> None:
     assert len(BODIES[name][1]) <= MOST
+    assert measured[name] <= BUSY
+
+
+@pytest.mark.slow  # on a quiet machine
+@pytest.mark.parametrize("name", BODIES)
+def test_no_body_costs_more_than_a_few_good_ones(name: str, measured: dict[str, float]) -> None:
     assert measured[name] <= TIMES
 
 
