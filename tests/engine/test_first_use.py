@@ -11,11 +11,12 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES
-from ucsearch.engine.arrays import Inputs, OutF
+from ucsearch.engine.arrays import Inputs, OutF, OutI
 from ucsearch.engine.compiled import compile as kernels
 from ucsearch.engine.compiled import first_use
 from ucsearch.engine.compiled.first_use import SAMPLED, difference, spread_over
 from ucsearch.errors import UncompilableWarning
+from ucsearch.policies import MODES
 
 TEMPLATE = TEMPLATES["battery"]
 POLICY = uc.UCBeam(depth=3, risk=0.25, width=4, top_k=2)
@@ -109,6 +110,23 @@ def test_windows_that_take_more_than_the_second_are_not_told(monkeypatch: pytest
     asked = uc.search_panel(**panel(), engine="python")
     found = difference(lambda *given: None, asked.task, asked.layout, asked.settings, asked.inputs, 1, 0)
     assert found is None
+
+
+def test_of_closed_loop_the_small_windows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = uc.search_panel(**panel(), engine="python")
+    settings, looked_at = asked.settings._replace(mode=MODES["closed"]), []
+    monkeypatch.setattr(first_use, "run_window", lambda *given: looked_at.append(given[5]))
+
+    def search(few: Any, outputs: Any, plainly: Any) -> None:
+        assert few.windows == 16
+        outputs.out_i[:, OutI.EXPANSIONS] = 100_000 * np.arange(1, 17)[::-1]
+
+    difference(search, asked.task, asked.layout, settings, asked.inputs, 1, 0)
+    assert looked_at == [15]  # the next would make more than the second
+    monkeypatch.setattr(first_use, "_EDGES", 600_000)
+    looked_at.clear()
+    difference(search, asked.task, asked.layout, settings, asked.inputs, 1, 0)
+    assert looked_at == [15, 14, 13]
 
 
 def test_windows_lie_evenly_over_the_panel() -> None:

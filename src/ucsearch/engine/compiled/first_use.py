@@ -1,7 +1,8 @@
 """The first use of a kernel: a sample of the windows is held byte by byte against the plain engine.
 
 The sample costs about a second of plain Python: 1 to 256 windows, evenly over the panel. Edges are counted, not
-seconds, so what is looked at does not depend on the machine.
+seconds, so what is looked at does not depend on the machine. In closed loop windows differ much in size, and the
+smallest of the sample go first.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, Outputs, Status
+from ucsearch.engine.arrays import Inputs, OutI, Outputs, Status
 from ucsearch.engine.plain.run import make_window, run_window
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
@@ -22,6 +23,7 @@ __all__ = ["SAMPLED", "difference", "spread_over", "take"]
 
 SAMPLED = 256  # windows at most
 _EDGES = 250_000  # of 4 us in the plain engine
+_CLOSED = 16  # windows of a closed loop among which the small ones are taken
 
 Search = Callable[[Inputs, Outputs, Callable[[int], None]], None]
 
@@ -32,7 +34,8 @@ def difference(
     """What of the sample differs, in words; None if nothing does. `search(inputs, outputs, plainly)` runs the kernel;
     `edges`: of all windows, roughly. Windows that take the plain engine more than the whole second are not told."""
     windows = inputs.windows
-    count = min(SAMPLED, max(1, _EDGES * windows // max(edges, 1)))
+    closed = settings.mode == MODES["closed"]
+    count = _CLOSED if closed else min(SAMPLED, max(1, _EDGES * windows // max(edges, 1)))
     chosen = spread_over(windows, count)
     few = take(inputs, chosen)
     m = inputs.actions.shape[1]
@@ -43,10 +46,14 @@ def difference(
         edges_left[0] -= 1
         return edges_left[0] < 0
 
-    for w in range(len(chosen)):
-        run_window(task, settings, layout, few, plain, w, {}, spent)
     search(few, fast, lambda w: run_window(task, settings, layout, few, fast, w, {}))
-    done = plain.out_i[:, 0] != Status.OUT_OF_TIME
+    size = fast.out_i[:, OutI.EXPANSIONS]
+    done = np.zeros(len(chosen), dtype=bool)
+    for w in np.argsort(size, kind="stable").tolist() if closed else range(len(chosen)):
+        if closed and done.any() and size[done].sum() + size[w] > _EDGES:
+            break
+        run_window(task, settings, layout, few, plain, w, {}, spent)
+        done[w] = plain.out_i[w, OutI.STATUS] != Status.OUT_OF_TIME
     pairs: list[tuple[str, Any, Any]] = list(zip(Outputs._fields, plain, fast, strict=True))
     for name, expected, actual in pairs:
         for w in np.flatnonzero(done).tolist():
